@@ -166,7 +166,6 @@ def receive_messages(ends: Ends, blocks: int) -> None:
 
 
 def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Party]:
-    """Two parties' links."""
     whole = Roster.of(PLAN, party)
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]

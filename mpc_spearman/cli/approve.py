@@ -18,31 +18,23 @@ from mpc_spearman.identity import Identity
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_settings(parser, "configs/cluster.yaml", "rows=5000")
     add_party(parser, "the data party")
     parser.add_argument(
         "--key", required=True, type=path, metavar="FILE", help="the approver's key, as `key` makes it"
     )
     parser.add_argument(
-        "--until",
-        required=True,
-        type=day,
-        metavar="DATE",
-        help="the last day (UTC), such as 2030-12-31",
+        "--until", required=True, type=day, metavar="DATE", help="the last day (UTC), such as 2030-12-31"
     )
     parser.add_argument("--runs", type=whole(1), default=1, metavar="N", help="how many runs (default: 1)")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Sign and say what was signed."""
     today = datetime.now(timezone.utc).date()
     if parsed.until < today:
         raise PlanError(f"--until: {parsed.until} is in the past; today is {today} (UTC)")
     plan, party = party_plan(parsed)
     file = approve(plan, party, Identity.read(parsed.key, "--key"), parsed.until, parsed.runs)
-    print(
-        f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)\n"
-        f"plan {spoken(plan.digest())}"
-    )
+    print(f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)")
+    print(f"plan {spoken(plan.digest())}")
     return 0

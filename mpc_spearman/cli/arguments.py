@@ -37,29 +37,21 @@ def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add the option to show no progress."""
-    parser.add_argument(
-        "-q", "--quiet", action="store_true", help="show no progress, only errors and results"
-    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="show only errors and results")
 
 
 def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
     """Add a plan, and settings that replace some of its; with an example of each."""
     parser.add_argument("plan", metavar="PLAN", help=f"YAML file, such as {plan}")
     parser.add_argument(
-        "settings",
-        nargs="*",
-        default=[],
-        metavar="KEY=VALUE",
-        help=f"replace a setting, such as {setting}",
+        "settings", nargs="*", default=[], metavar="KEY=VALUE", help=f"replace a setting, such as {setting}"
     )
 
 
 def add_party(parser: argparse.ArgumentParser, whose: str) -> None:
     """Add the party's name and its local file."""
     parser.add_argument("--party", metavar="NAME", help=f"{whose} (default: the party of --local)")
-    parser.add_argument(
-        "--local", type=path, metavar="FILE", help="the party's local file: its key, table and policy"
-    )
+    parser.add_argument("--local", type=path, metavar="FILE", help="its local file: key, table and policy")
 
 
 def party_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[Plan, str]:

@@ -21,7 +21,6 @@ from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_settings(parser, "configs/mpc.yaml", "results.target=coefficients")
     add_party(parser, "the data party")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")

@@ -21,7 +21,6 @@ from mpc_spearman.units import human_seconds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument(
         "plans",
         nargs="+",
@@ -40,14 +39,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="columns of each source and of the target, such as 10x10 30x30",
     )
     parser.add_argument("--repeats", type=whole(1), default=1, metavar="K", help="runs of each (default: 1)")
-    parser.add_argument(
-        "--out", type=path, required=True, metavar="FILE", help="write the figures here, as CSV"
-    )
+    parser.add_argument("--out", type=path, required=True, metavar="FILE", help="the CSV file to write")
     add_quiet(parser)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Measure, and show one line per run."""
     for plan in parsed.plans:
         if "=" in plan and not Path(plan).exists():
             raise PlanError(f"{plan}: compare takes no settings; copy the plan and change it there")
@@ -72,19 +68,8 @@ def _show(table: pd.DataFrame) -> None:
     times = ["seconds", *networks]
     keys = [key for key in RUN if key != "repeat"]
     medians = runs.groupby(keys, sort=False)[[*times, "bytes"]].median().reset_index()
-    print_table(
-        ("scheme", "level", "estimator"),
-        ("rows", "columns", "time", *networks, "sent"),
-        (
-            (
-                row["scheme"],
-                row["level"],
-                row["estimator"],
-                f"{row['n']:,}",
-                f"{row['m_A']}x{row['m_B']}",
-                *(human_seconds(row[name]) for name in times),
-                decimal(round(row["bytes"])),
-            )
-            for row in medians.to_dict("records")
-        ),
-    )
+    rows = []
+    for row in medians.to_dict("records"):
+        about = (row["scheme"], row["level"], row["estimator"], f"{row['n']:,}", f"{row['m_A']}x{row['m_B']}")
+        rows.append((*about, *(human_seconds(row[name]) for name in times), decimal(round(row["bytes"]))))
+    print_table(("scheme", "level", "estimator"), ("rows", "columns", "time", *networks, "sent"), rows)

@@ -6,7 +6,6 @@ The wire format uses the same list. No data is read and nothing is sent.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -24,12 +23,8 @@ from mpc_spearman.wire.kinds import grant, place
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_settings(parser, "configs/ranking.yaml", "reveal=strengths")
-    add_party(
-        parser,
-        "print what this data party gives away, and whether its policy allows it; for C, the whole plan",
-    )
+    add_party(parser, "print what this data party gives away, and if its policy agrees; for C, everything")
     parser.add_argument(
         "--html",
         action="store_true",
@@ -62,12 +57,17 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _print_everything(plan: Plan) -> None:
-    """Print what each party learns."""
     print(printable("\n".join((digest(plan), *purpose(plan), *shards(plan), _guarantee(plan))), keep="\n"))
-    for who, facts_of in groupby(facts(plan), lambda fact: fact[0]):
-        print(printable(f"{who} learns"))
-        for _, line in facts_of:
-            print(printable(f"  {line}"))
+    shared, level = plan.shared(), level_of(plan)
+    roles = {party.name: party.role for party in Roster.of(plan, plan.names[0]).parties}
+    for party, rows in groupby(learnt(shared), lambda row: row["party"]):
+        print(printable(f"{party}, the {roles[party].value}, learns"))
+        for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):  # results first
+            print(printable(f"  {row['what']} ({row['phase']}, from {row['from']})"))
+        if roles[party] is Role.COORDINATOR and party == plan.informed:
+            print(f"  precision of results: {level.opened_precisely()}")
+        elif (given := grant(shared, roles[party])) != "nothing":
+            print(f"  precision of results: {level.published_precisely(given)}")
 
 
 def _guarantee(plan: Plan) -> str:
@@ -76,17 +76,3 @@ def _guarantee(plan: Plan) -> str:
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
     copy = "" if level_of(plan).owners_add else f". {plan.names[0]}'s own copy is exact"
     return f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit)}{copy}"
-
-
-def facts(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield who learns what, party by party: results first, then the rest in the order of the protocol."""
-    shared, level = plan.shared(), level_of(plan)
-    roles = {party.name: party.role for party in Roster.of(plan, plan.names[0]).parties}
-    for party, rows in groupby(learnt(shared), lambda row: row["party"]):
-        who = f"{party}, the {roles[party].value},"
-        for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):
-            yield who, f"{row['what']} ({row['phase']}, from {row['from']})"
-        if roles[party] is Role.COORDINATOR and party == plan.informed:
-            yield who, f"precision of results: {level.opened_precisely()}"
-        elif (given := grant(shared, roles[party])) != "nothing":
-            yield who, f"precision of results: {level.published_precisely(given)}"

@@ -9,25 +9,44 @@ on this machine; the second table is the target's. Nothing is sent.
 from __future__ import annotations
 
 import argparse
+import json
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from textwrap import wrap
 
-from mpc_spearman.cli.own_file import normalise, own_keys, scalar
+import numpy as np
+
 from mpc_spearman.config.fields import party_name
-from mpc_spearman.data.survey import survey
+from mpc_spearman.config.table_keys import Normalise
+from mpc_spearman.data.ids import id_text
+from mpc_spearman.data.sources import Column
+from mpc_spearman.data.survey import Survey, survey
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import create_once
 from mpc_spearman.identity import Identity
+from mpc_spearman.units import printable
+
+# Text that needs no quotes in YAML, whatever its rules for numbers and dates.
+_PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_.-]*")
+_PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
+_WIDTH = 100
+# What may be done to ids, least first.
+_STEPS: tuple[tuple[Normalise, ...], ...] = (
+    (),
+    ("strip",),
+    ("strip", "casefold"),
+    ("strip", "nfkc", "casefold"),
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
     parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Make what was asked for, and say what it is."""
     if len(parsed.tables) > 2 or not (parsed.tables or parsed.party):
         raise PlanError("init: name a party (--party), a table, or two tables")
     if len(parsed.tables) == 2:
@@ -51,9 +70,9 @@ def _write_own(tables: list[Path], party: str | None) -> None:
     file = Path(f"{party or tables[0].name.partition('.')[0]}.yaml")
     lines, said = ["# This party's own settings. No other party sees them."], []
     if party is not None:
-        lines += [f"party: {scalar(party)}", f"key: {scalar(f'{party}.key')}"]
+        lines += [f"party: {_scalar(party)}", f"key: {_scalar(f'{party}.key')}"]
     for table in tables:
-        about, found = own_keys(table, survey(table))
+        about, found = _own_keys(table, survey(table))
         lines += ["# Lines with `# ?` are for you to decide.", *about]
         said.append(found)
     if file.exists() and not (party and Path(f"{party}.key").exists()):  # whose line is worth more
@@ -66,8 +85,8 @@ def _write_own(tables: list[Path], party: str | None) -> None:
 
 def _write_plan(source: Path, target: Path) -> None:
     ours, theirs = survey(source), survey(target)
-    (ours_keys, found), (theirs_keys, also) = own_keys(source, ours), own_keys(target, theirs)
-    alike, common = normalise(ours, theirs)
+    (ours_keys, found), (theirs_keys, also) = _own_keys(source, ours), _own_keys(target, theirs)
+    alike, common = _normalise(ours, theirs)
     lines = [
         "# A rehearsal on this machine. Lines with `# ?` are for you to decide.",
         "reveal: strengths",
@@ -97,3 +116,84 @@ def _make_key(name: str) -> str:
             error = OutputError(f"{error}; its line is\nidentity: {Identity.read(path, 'key')}")
         raise error from None
     return f"identity: {identity}"
+
+
+def _own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
+    """Return a party's local keys for a table as lines of YAML, and a sentence on what was found.
+
+    The table's path is written unchanged, relative to the folder of the file with these keys.
+    """
+    used = [one for one in found.columns if not one.problem or "convert" in one.fix]
+    lines = list(_lines(table, found, used))
+    asked = sum("# ?" in line for line in lines)
+    text = f"{table}: {found.rows:,} rows, {len(used)} of {len(found.columns)} columns are used"
+    return lines, text + (f"; {asked} for you to decide, marked `# ?`" if asked else "")
+
+
+def _normalise(one: Survey, other: Survey) -> tuple[str, int]:
+    """Find the steps that make most ids of two tables equal: a line of YAML, and how many are common."""
+    best: tuple[int, tuple[Normalise, ...]] = (-1, ())
+    for steps in _STEPS:
+        ours, theirs = (set(id_text(table.ids, steps).to_pylist()) for table in (one, other))
+        best = max(best, (len(ours & theirs), steps), key=lambda each: each[0])  # the first of equals
+    common, steps = best
+    return f"normalise: [{', '.join(steps)}]  # makes {common:,} ids common to both", common
+
+
+def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
+    name = str(table)
+    yield f"table: {name if _PATH.fullmatch(name) else json.dumps(name, ensure_ascii=False)}"
+    if found.id:
+        yield f"id: {_scalar(found.id)}"
+        if found.repeated:
+            yield f"# ? {found.repeated:,} rows have duplicate ids: leave them out?"
+            yield "duplicates: drop"
+    else:
+        yield "# ? No column identifies every row. Which columns together do?"
+        yield "# id: [name, birth_date]"
+    if found.separator:
+        yield f"csv: {{delimiter: {json.dumps(found.separator)}}}"
+    by_kind: dict[str, list[str]] = {}
+    for column in used:
+        kind = column.kind or str(column.fix["convert"])
+        by_kind.setdefault(kind, []).append(column.name)
+    gaps = [one.name for one in used if one.missing.any()]
+    if found.repeated or gaps:
+        yield "# Leaving out rows needs alignment: intersect in the shared plan."
+    yield f"# Columns used: {len(used)}."
+    for kind, names in by_kind.items():
+        yield from _wrapped(f"#   {kind}: ", names)
+    if convert := {one.name: one.fix["convert"] for one in used if one.problem}:
+        yield "convert:"
+        yield from (f"  {_scalar(name)}: {how}" for name, how in convert.items())
+    if gaps:
+        read = [one.missing for one in used if not one.problem]  # of others the cells were not read yet
+        lost = int(np.logical_or.reduce(read).sum())
+        yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
+        yield "# ? Leave these rows out (drop_rows), or rank a missing cell as its column's median (middle)?"
+        yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
+    left_out = [one for one in found.columns if one not in used]
+    if left_out:
+        yield "# Columns left out, and why. Once a column is fixed, remove it from this list."
+        yield "exclude:"
+        for column in left_out:
+            categories = column.fix.get("encode")
+            mark = "? " if categories or "convert" in column.problem or "csv." in column.problem else ""
+            yield f"  - {_scalar(column.name)}  # {mark}{printable(column.problem)}"
+    ordered = [(one.name, one.fix["encode"]) for one in left_out if "encode" in one.fix]
+    if ordered:
+        yield "# Text with few values. If the values have an order, list them in it, lowest first."
+        yield "# encode:"
+        for name, categories in ordered:
+            assert isinstance(categories, list)
+            yield f"#   {_scalar(name)}: [{', '.join(_scalar(str(one)) for one in categories)}]"
+
+
+def _scalar(text: str) -> str:
+    """Write a text for YAML, in quotes if it could be read as something else."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def _wrapped(start: str, names: list[str]) -> list[str]:
+    text = start + ", ".join(map(printable, names))
+    return wrap(text, _WIDTH, subsequent_indent="#     ", break_long_words=False, break_on_hyphens=False)

@@ -22,7 +22,6 @@ from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
@@ -35,7 +34,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run the role, or one worker's part, and show what the party was given."""
     plan, party = party_plan(parsed, parsed.table)
     out = parsed.out or default_out(parsed.plan)
     shard = shard_of(plan) if parsed.shard is None else parsed.shard

@@ -12,12 +12,10 @@ from mpc_spearman.identity import Identity
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("file", metavar="FILE", type=path, help="the file to write; it must not exist")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Make the key and print its line."""
     officer = Identity.new()
     officer.write(parsed.file)
     print(f"approved_by: {officer}")

@@ -23,7 +23,6 @@ coordinator's exact numbers are listed but not counted: it is trusted not to pas
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("file", metavar="FILE", type=path, help="the ledger: NAME.ledger beside the plan")
     parser.add_argument(
         "--forget",
@@ -34,7 +33,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Forget a partner if asked to; show the ledger."""
     ledger = Ledger(parsed.file)
     if parsed.forget:
         ledger.forget(*parsed.forget)
@@ -48,7 +46,6 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _history(entries: Sequence[Entry]) -> Table:
-    """Lay out one row a line of the ledger."""
     plan = Column("plan", width=19)  # four groups of its digest in a line
     table = Table("time", plan, "rows", "columns", "who was told what", box=None, pad_edge=False)
     for entry in entries:
@@ -68,7 +65,6 @@ def _history(entries: Sequence[Entry]) -> Table:
 
 
 def _totals(entries: Sequence[Entry]) -> Table:
-    """Lay out what each partner was told in all."""
     heads = ("partner", "runs that count", "told", "of values", "without bound", "since")
     table = Table(*heads, box=None, pad_edge=False)
     for one in balances(entries):

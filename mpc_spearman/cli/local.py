@@ -9,7 +9,6 @@ from mpc_spearman.cli.arguments import add_plan, default_out, path
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     add_plan(parser, "configs/mpc.yaml", "reveal=strengths")
     parser.add_argument(
         "--table",
@@ -22,7 +21,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _party_file(text: str) -> tuple[str, Path]:
-    """Read ``PARTY=FILE``."""
     party, separator, file = text.partition("=")
     if not (party and separator and file):
         raise argparse.ArgumentTypeError(f"{text!r} is not PARTY=FILE")
@@ -30,7 +28,6 @@ def _party_file(text: str) -> tuple[str, Path]:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run the plan and show its result."""
     from mpc_spearman.config import load_plan
     from mpc_spearman.launch.forkserver import ForkServer
 
@@ -42,14 +39,9 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.launch.local import run_local
         from mpc_spearman.results import terminal
 
-        with progress.shown(plan.workers, quiet=parsed.quiet) as display:
+        with progress.shown(plan.workers, quiet=parsed.quiet) as shown:
             result = run_local(
-                plan,
-                out=out,
-                watch=display.watch,
-                note=display.note,
-                server=server,
-                keep_ranks=parsed.keep_ranks,
+                plan, out=out, watch=shown.watch, note=shown.note, server=server, keep_ranks=parsed.keep_ranks
             )
     terminal.show(result, out / plan.informed)
     return 0

@@ -1,19 +1,31 @@
-"""The command ``mpc-spearman``."""
+"""The command ``mpc-spearman``.
+
+A run matters more than its output: a pipe without a reader, a full disk behind a redirection or a locale
+without some character must neither end the run nor leave the other parties waiting. What cannot be printed is
+lost.
+"""
 
 from __future__ import annotations
 
 import argparse
+import errno
+import io
+import select
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from mpc_spearman.cli import output
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
-#: In the order of the help. Each is a module here, which is imported when it is asked for.
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+#: In the order of the help. Each is a module here, which is imported when it is asked for: `add` adds its
+#: arguments to a parser, `run` takes what was parsed and returns the exit code.
 _COMMANDS = {
     "local": "Run all roles of a plan on this machine.",
     "join": "Run one role of a plan here, the others on their hosts.",
@@ -41,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             signal.signal(number, _end)
     try:
         parser = _parser(arguments[0] if arguments else "")
-        output.never_fail()
+        _never_fail()
         if not arguments:
             parser.print_help()
             return 0
@@ -65,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = str(end) or "all roles were stopped, no result was written"
         print(f"interrupted: {what}", file=sys.stderr)
         return _INTERRUPTED
-    lost = output.lost()
+    lost = _lost()
     if lost is None:
         return code
     print(f"note: some output could not be printed: {lost}", file=sys.stderr)
@@ -77,13 +89,49 @@ def _end(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
+class _NeverFails(io.FileIO):
+    """A file descriptor that accepts everything, and drops all output after the first failed write."""
+
+    lost: OSError | None = None
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        while self.lost is None:
+            try:
+                written = super().write(data)
+            except OSError as error:
+                self.lost = error
+                break
+            if written is not None:
+                return written
+            select.select([], [self], [])  # its other end has made it one that does not wait
+        return memoryview(data).nbytes
+
+
+def _never_fail() -> None:
+    """Replace this process's streams by such ones; characters that they cannot encode become escapes."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None or stream is not getattr(sys, f"__{name}__"):
+            continue  # there is none, or somebody else has put one in its place
+        buffer = io.BufferedWriter(_NeverFails(stream.fileno(), "w", closefd=False))
+        setattr(sys, name, io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=True))
+
+
+def _lost() -> str | None:
+    """Return why some output could not be written; None if all was, or if its reader closed the pipe."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if not isinstance(raw, _NeverFails):
+        return None
+    sys.stdout.flush()
+    return None if raw.lost is None or raw.lost.errno == errno.EPIPE else raw.lost.strerror
+
+
 def _parser(asked: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mpc-spearman",
         description="Private Spearman rank correlation between parties that hold different columns about "
         "the same people.",
-        epilog="Exit codes: 0 done, 2 the plan or the usage is wrong, 130 interrupted. docs/errors.md lists "
-        "them all.",
+        epilog="Exit codes: 0 done, 2 wrong plan or usage, 130 interrupted. docs/errors.md lists them all.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -13,7 +13,6 @@ from mpc_spearman.results.merge import merge
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument(
         "runs",
         metavar="RUN_DIR",
@@ -25,7 +24,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Merge, and show the result."""
     result = merge(parsed.runs, parsed.out)
     terminal.show(result, parsed.out)
     return 0

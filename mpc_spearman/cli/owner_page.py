@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 _BY_WAY_OF_C = ("publish", "evaluate", "intersect")
 # The table of who learns what calls the sender "it".
 _OURS = {"its": "our", "it offers": "we offer", "it signs": "we sign"}
-# How exactly a party learns facts other than results; some texts say so themselves.
-_AS_SAID = "exactly, unless stated otherwise"
-# What phase `protect` sends, in a row of its own.
-_FIGURES = "technical figures, from which the noise is computed"
 # Phases in which nothing is sent that is about a table.
 _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
@@ -60,7 +56,7 @@ def parts(plan: Plan, party: str) -> list[Part]:
 
 def page(plan: Plan, party: str) -> str:
     """Return the page to sign, as HTML."""
-    from mpc_spearman.results.pages import template
+    from mpc_spearman.results.report import template
 
     return template("owner.html").render(
         party=party,
@@ -119,7 +115,9 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
                 found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
             else:
                 result = place(what, row["phase"]) == 0
-                exact = _FIGURES if row["phase"] == "protect" else _AS_SAID
+                exact = "exactly, unless stated otherwise"
+                if row["phase"] == "protect":
+                    exact = "technical figures, from which the noise is computed"
                 if result and party.name == plan.informed:
                     exact = level.opened_precisely()
                 found.setdefault(exact, []).append(our(what) if ours else _plain(what))
@@ -134,7 +132,6 @@ def our(what: str) -> str:
 
 
 def _plain(what: str) -> str:
-    """Leave out how a result is opened."""
     return what.removeprefix("by combining all shares: ").removeprefix("decrypted: ")
 
 
@@ -202,10 +199,8 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
 
 def _policy(plan: Plan, party: str) -> Iterator[str]:
     policy = plan.owner(party).policy
-    written = policy.model_dump(mode="json", include=policy.model_fields_set - {"approval"})
-    said = (
-        f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in written.items()
-    )
+    keys = policy.model_dump(mode="json", include=policy.model_fields_set - {"approval"})
+    said = (f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in keys.items())
     yield "; ".join(said) or "no keys set: the defaults apply"
     yield agreement(plan, party)[1]
 

@@ -17,7 +17,6 @@ from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
     parser.add_argument("folder", metavar="FOLDER", type=path, help="a party's folder of results")
     parser.add_argument("--plan", metavar="PLAN", help="where to take the parties' keys from")
 

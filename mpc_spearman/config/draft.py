@@ -208,7 +208,6 @@ def _policy(party: Mapping[Any, Any]) -> dict[Any, Any]:
 
 
 def _copied(value: object) -> Any:
-    """Copy into dicts and lists."""
     if isinstance(value, Mapping):
         return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

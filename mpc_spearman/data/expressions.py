@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -50,13 +51,11 @@ def has(cells: Any, listed: str, number: Decimal | None) -> Any:
         return cells == ibis.literal(float(number)).cast(kind)
     if number is not None and kind.is_decimal():
         return cells == ibis.literal(number, f"decimal(38, {max(0, -int(number.as_tuple().exponent))})")
-    try:
+    with suppress(ValueError):
         if kind.is_date():
             return cells == ibis.literal(datetime.date.fromisoformat(listed))
         if kind.is_timestamp() and not kind.timezone:
             return cells == ibis.literal(datetime.datetime.fromisoformat(listed))
-    except ValueError:
-        pass
     return None
 
 

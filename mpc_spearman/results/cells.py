@@ -54,13 +54,14 @@ def number(text: str) -> float:
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Write a table."""
 
-    def cell(value: object) -> str:
+    def cell(value: object) -> object:
         if isinstance(value, float):
-            return "" if math.isnan(value) else repr(float(value))
-        text = written(value) if isinstance(value, str) else str(value)
-        return '"' + text.replace('"', '""') + '"' if set(text) & set(',"') else text
+            return "" if math.isnan(value) else float(value)
+        return written(value) if isinstance(value, str) else value
 
-    return "".join(",".join(map(cell, row)) + "\n" for row in (header, *rows))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(map(cell, row) for row in (header, *rows))
+    return text.getvalue()
 
 
 def read_csv(text: str) -> tuple[list[str], list[list[str]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,18 +24,13 @@ LONGEST_SIDE = 30
 
 
 class Axis:
-    """An axis of bars or whiskers that holds 0 and all values given; NaN is none."""
+    """The axis of a table's bars or whiskers, which holds 0 and all its values; NaN is none."""
 
-    def __init__(self, values: Iterable[float]) -> None:
+    def __init__(self, table: Table) -> None:
+        values = [value for line in table.lines for value in (line.value, line.mark, *line.ends)]
         known = [value for value in values if not math.isnan(value)]
         self._low, self._high = min([0.0, *known]), max([0.0, *known])
         self.zero = self.place(0.0)
-
-    @classmethod
-    def of(cls, table: Table | None) -> Axis:
-        """Make the axis of a table's chart."""
-        lines = () if table is None else table.lines
-        return cls(value for line in lines for value in (line.value, line.mark, *line.ends))
 
     def place(self, value: float) -> float:
         """Return where on the axis a value stands."""
@@ -92,17 +86,14 @@ def heat_map(result: Result, pairs: pd.DataFrame) -> HeatMap:
         cells = []
         for target in shown.columns:
             pair = of[(*key, target)]
-            undefined = math.isnan(pair.rho)
-            told = "" if undefined else f" ({interval(result, pair)}; q {chance(pair.q)})"
-            cells.append(
-                Cell(
-                    "" if undefined else number(pair.rho, 2).replace("0.", ".", 1),
-                    "" if undefined else "cool" if pair.rho < 0 else "warm",
-                    0 if undefined else round(100 * min(abs(pair.rho) / bound, 1)),
-                    f"{label(result, pair)}: {number(pair.rho)}{told}",
-                    bool(pair.found),
-                )
-            )
+            title = f"{label(result, pair)}: {number(pair.rho)}"
+            if math.isnan(pair.rho):
+                cells.append(Cell("", "", 0, title, found=False))
+                continue
+            text, colour = number(pair.rho, 2).replace("0.", ".", 1), "cool" if pair.rho < 0 else "warm"
+            title += f" ({interval(result, pair)}; q {chance(pair.q)})"
+            percent = round(100 * min(abs(pair.rho) / bound, 1))
+            cells.append(Cell(text, colour, percent, title, bool(pair.found)))
         name = printable(" · ".join(key) if several else key[1])
         rows.append((name, before not in (None, key[0]), cells))
         before = key[0]

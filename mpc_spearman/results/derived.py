@@ -47,10 +47,8 @@ def inferences(matrix: pd.DataFrame, pairs: dict[str, Any], confidence: float) -
     rho = matrix.to_numpy()
     p = pvalues(rho, **pairs)
     ends = np.stack(intervals(rho, confidence=confidence, **pairs), axis=1).reshape(-1, matrix.shape[1])
-    bounds = pd.MultiIndex.from_tuples(
-        [(*row, bound) for row in matrix.index for bound in ("low", "high")],
-        names=["party", "feature", "bound"],
-    )
+    rows = [(*row, bound) for row in matrix.index for bound in ("low", "high")]
+    bounds = pd.MultiIndex.from_tuples(rows, names=["party", "feature", "bound"])
     return {
         "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
         "intervals": pd.DataFrame(ends, bounds, matrix.columns),

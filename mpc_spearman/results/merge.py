@@ -54,24 +54,18 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
 
 
 def _check_mergeable(folder: Path, result: Result) -> None:
-    """Refuse what cannot be merged with anything."""
     reveal, why = result.plan["reveal"], result.withheld("strengths")
-    order = (
-        "it holds only the order of the features, and orders cannot be merged: which feature is first over "
-        "all sources depends on the strengths"
-    )
+    order = "it holds only the order of the features, and orders cannot be merged"
     refused = (
         (reveal in OUTSIDE, f"results of reveal: {reveal} cannot be merged: each is of one source alone"),
         (
             result.role != "target",
-            f"it is the copy of {result.party}, the {result.role}: merge the target's run directories, "
-            "because only the target can tell whether two runs had the same rows",
+            f"it is the copy of {result.party}, the {result.role}: merge the target's run directories",
         ),
         (why, f"{'it holds no result at all' if result.withheld('ranking') else order}. {why}"),
         (
             result.alignment is None,
-            "it has no tag of its row ids, so nothing shows that its rows are those of the other runs: set "
-            "parties.target.alignment_key to the same file (of the target's own) in all runs",
+            "it has no tag of its row ids: set parties.target.alignment_key to one file in all runs",
         ),
     )
     for wrong, what in refused:
@@ -80,7 +74,6 @@ def _check_mergeable(folder: Path, result: Result) -> None:
 
 
 def _check_together(first: Loaded, other: Loaded) -> None:
-    """Refuse results of different things."""
     pair = f"{first[0]} and {other[0]} cannot be merged"
     for (what, here), there in zip(_same(first[1]).items(), _same(other[1]).values(), strict=True):
         if here != there:
@@ -91,7 +84,6 @@ def _check_together(first: Loaded, other: Loaded) -> None:
 
 
 def _same(result: Result) -> dict[str, Any]:
-    """Return what must be the same in all runs."""
     return {
         "target": result.party,
         "number of rows": result.n,
@@ -111,10 +103,8 @@ def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
         name = source["name"]
         if name.casefold() in taken:
             folders = ", ".join(str(folder) for folder, _ in runs)
-            raise MergeError(
-                f"party {name!r} is in more than one of the runs ({folders}): its rows would count twice, or "
-                "two parties have one name; leave one of those runs out"
-            )
+            why = "its rows would count twice, or two parties have one name; leave one of those runs out"
+            raise MergeError(f"party {name!r} is in more than one of the runs ({folders}): {why}")
         taken.add(name.casefold())
     for party in (parties["coordinator"], parties["target"], *parties["sources"]):
         party.pop("identity", None)  # which may be another one in every run
@@ -175,7 +165,6 @@ def _weighted(results: Sequence[Result]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _cost(results: Sequence[Result]) -> pd.DataFrame:
-    """Add up what all runs cost: sums by party and phase, and the largest memory."""
     together = pd.concat([result.cost for result in results], ignore_index=True)
     how = dict.fromkeys(together.columns[2:], "sum") | {"peak_memory_bytes": "max"}
     return together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_string_dtype
 
 from mpc_spearman.config import GRANTS, LEVELS, OUTSIDE, within
 from mpc_spearman.results import cells
@@ -43,12 +42,8 @@ class Part:
             table = table.to_frame(*columns)
         # A ranking can be known without strengths.
         columns = {name: kind for name, kind in columns.items() if name != "strength" or name in table}
-        distinct = table.index.is_unique and table.columns.is_unique
-        if (
-            list(table.columns) != list(columns)
-            or table.index.nlevels != max(1, len(self.index))
-            or not distinct
-        ):
+        alike = list(table.columns) == list(columns) and table.index.nlevels == max(1, len(self.index))
+        if not (alike and table.index.is_unique and table.columns.is_unique):
             labels = (*self.index, *(self.columns or ("the target's features",)))
             raise ValueError(f"the {self.words} have the columns {', '.join(labels)}, and no label twice")
         index = _labels(table.index, self.index) if self.index else None
@@ -87,20 +82,8 @@ def _labels(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
     if len(names) == 1:
         return pd.Index([str(key) for key in keys])
     kinds = [int if name == "number" else str for name in names]
-    if (
-        isinstance(keys, pd.MultiIndex)
-        and tuple(keys.names) == names
-        and int not in kinds
-        and all(map(is_string_dtype, keys.levels))
-    ):
-        return keys  # as most are: to make it anew takes as long as the rest of a small result
-    return pd.MultiIndex.from_tuples(
-        [tuple(kind(label) for kind, label in zip(kinds, key, strict=True)) for key in keys], names=names
-    )
-
-
-def _tied(word: Any) -> str:
-    return Ties.named(word).word
+    labels = [tuple(kind(label) for kind, label in zip(kinds, key, strict=True)) for key in keys]
+    return pd.MultiIndex.from_tuples(labels, names=names)
 
 
 def _series(needs: str, words: str, name: str, kind: type) -> Part:
@@ -112,13 +95,12 @@ _COEFFICIENTS = "coefficients"
 PARTS = {
     "coefficients": Part(_COEFFICIENTS, "coefficients", "matrix.csv"),
     "columns": Part(
-        _COEFFICIENTS, "columns' ties", "columns.csv", columns={"ties": _tied, "skewness": float}
+        _COEFFICIENTS, "columns' ties", "columns.csv",
+        columns={"ties": lambda word: Ties.named(word).word, "skewness": float},
     ),
     "noise": Part(_COEFFICIENTS, "noise", "noise.csv"),
     "pvalues": Part(_COEFFICIENTS, "p-values", "pvalues.csv"),
-    "intervals": Part(
-        _COEFFICIENTS, "confidence intervals", "intervals.csv", ("party", "feature", "bound")
-    ),
+    "intervals": Part(_COEFFICIENTS, "confidence intervals", "intervals.csv", ("party", "feature", "bound")),
     "qvalues": Part(_COEFFICIENTS, "q-values", "qvalues.csv"),
     "strengths": _series("strengths", "strengths", "strength", float),
     "counts": _series("strengths", "counts", "count", int),
@@ -127,26 +109,18 @@ PARTS = {
         "ranking", "ranking", "ranking.csv", (), {"position": int, "feature": str, "strength": float}
     ),
     "estimators": Part(
-        _COEFFICIENTS,
-        "strengths under both estimators",
-        "estimators.csv",
-        ("feature",),
+        _COEFFICIENTS, "strengths under both estimators", "estimators.csv", ("feature",),
         {"tie_corrected": float, "paper": float},
     ),
     "explained": Part(
-        "explained",
-        "shares that are explained",
-        "explained.csv",
+        "explained", "shares that are explained", "explained.csv",
         columns={
             "r2": float, "noise": float, "k": int, "dispersion": float, "predictive": float, "p": float,
             "q": float,
         },
     ),
     "canonical": Part(
-        "canonical",
-        "canonical correlations",
-        "canonical.csv",
-        ("party", "number"),
+        "canonical", "canonical correlations", "canonical.csv", ("party", "number"),
         {
             "correlation": float, "noise": float, "k_source": int, "k_target": int, "dispersion": float,
             "chance": float, "trace": float, "p": float,

@@ -5,9 +5,8 @@ exactly these bytes for this purpose; signatures go pairwise, with the farewell.
 does not sign: results stay valid, and each folder's ``record.json`` names it.
 
 A message that passes results on begins with a nonce, 32 random bytes that its maker and its receivers alone
-know. The record holds a commitment to it: SHA-256 over the run, the grant and the whole message. So it says
-nothing about the message to others (the nonce hides it), and no other message has the same (collision
-resistance). Receivers of one and the same message find the same commitment.
+know. The record holds a commitment to it: SHA-256 over the run, the grant and the whole message. The nonce
+hides the message from others, and no other message has the same commitment (collision resistance).
 """
 
 from __future__ import annotations
@@ -189,9 +188,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     """
     file, about = folder / RECORD, run_directory.read_about(folder)
     if not file.exists():
-        raise RecordError(
-            f"{folder} has no {RECORD}: a run leaves one in each party's folder, a merge does not"
-        )
+        raise RecordError(f"{folder} has no {RECORD}: runs leave one in each party's folder, merges do not")
     try:
         content = json.loads(run_directory.read_bytes(file))
         text = content["record"]
@@ -205,11 +202,8 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             public_key(key)
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
         raise RecordError(f"{file} is not a record, or is damaged") from None
-    yield (
-        True,
-        f"plan {spoken(digest)}, {record.rows:,} rows, {record.began:%Y-%m-%d %H:%M:%S} to "
-        f"{record.ended:%H:%M:%S} UTC, version {record.version}",
-    )
+    when = f"{record.began:%Y-%m-%d %H:%M:%S} to {record.ended:%H:%M:%S} UTC"
+    yield True, f"plan {spoken(digest)}, {record.rows:,} rows, {when}, version {record.version}"
     keys: Mapping[str, str | None] = record.identities
     if record.rehearsal:
         yield False, "keys unproved: a rehearsal on one machine, with keys made for it"

@@ -1,13 +1,13 @@
-"""What people look at: the HTML page of a run directory.
+"""What people look at: the HTML page of a run directory, and how pages are made.
 
-The page is one file, without scripts and with nothing to fetch, so it can be mailed and opened offline. Names
-are other parties' text: the template escapes everything.
+A page is one file, without scripts and with nothing to fetch, so it can be mailed and opened offline. Names
+are other parties' text: templates escape everything.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from mpc_spearman.config import OUTSIDE
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.results import charts, summary
 from mpc_spearman.results.costs import totals
-from mpc_spearman.results.pages import template
 from mpc_spearman.units import human_seconds, printable
 from mpc_spearman.version import __version__
 
@@ -30,6 +29,21 @@ if TYPE_CHECKING:
 _ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it", "paper": "the paper's eq. 2"}
 #: Pairs that are plotted with their intervals.
 _PLOTTED = 20
+
+
+def template(name: str, **filters: Callable[..., Any]) -> jinja2.Template:
+    """Load a template of this package with filters of its own."""
+    import jinja2  # here, as only a page needs it
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("mpc_spearman"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= filters
+    return environment.get_template(name)
 
 
 @cache

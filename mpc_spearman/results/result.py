@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -220,8 +219,7 @@ class Result:
         return self._frame("canonical")
 
     def _frame(self, part: str) -> pd.DataFrame:
-        why = self.withheld(part)
-        if why is not None:
+        if (why := self.withheld(part)) is not None:
             raise NotRevealed(why)
         copied: pd.DataFrame = self._parts[part].copy()
         return copied
@@ -248,11 +246,7 @@ class Result:
         ``q``, and ``low`` and ``high``, the ends of the confidence interval; NaN where undefined.
         `NotRevealed` if this copy has no coefficients.
         """
-        return self._pairs.copy()
-
-    @cached_property
-    def _pairs(self) -> pd.DataFrame:
-        return notebook.pairs(self)  # once: the report and the terminal both begin with it
+        return notebook.pairs(self)
 
     def plot(self) -> Figure:
         """Draw the ranking and, if this copy has coefficients, a heat map of them.

@@ -19,22 +19,11 @@ SCHEMA_VERSION = 3
 
 _LOCK = ".lock"
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
-FILES = (
-    "result.json",
-    *dict.fromkeys(part.file for part in PARTS.values() if part.file != "result.json"),
-    "cost.csv",
-    "report.html",
-    "record.json",
-    "status.json",
-)
+FILES = {part.file for part in PARTS.values()} | {"cost.csv", "report.html", "record.json", "status.json"}
 
 
 def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
-    """Make `directory` hold exactly `files`, text by name, or leave it as it was; return its absolute path.
-
-    It is created with its parents where missing. An empty directory or an earlier run directory is replaced;
-    `OutputError` if something else is there, or it cannot be written.
-    """
+    """Make `directory` hold exactly `files`, text by name, or leave it as it was; see `Result.save`."""
     target = Path(directory).absolute()
     if target.is_symlink():  # write where it points to, do not turn the link into a directory
         target = target.resolve()
@@ -58,9 +47,8 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Reserve a run directory for one run: no other run may hold it, or waits for it.
+    """Reserve a run directory for one run, by a lock beside it that ends with the process.
 
-    A lock beside it says so, which the system lets go of when the process ends, however it does.
     `OutputError` if another run holds it, or nothing can be written there.
     """
     directory = directory.resolve()  # one lock, however the place is spelt
@@ -72,9 +60,8 @@ def locked(directory: Path) -> Iterator[None]:
         beside.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = lock(beside, os.O_RDWR | os.O_CREAT)
     except BlockingIOError:
-        raise OutputError(
-            f"another run is writing to {directory}: wait for its end, or choose another folder"
-        ) from None
+        how = "wait for its end, or choose another folder"
+        raise OutputError(f"another run is writing to {directory}: {how}") from None
     except OSError as error:
         raise OutputError(f"cannot write to {directory.parent}: {error.strerror}") from None
     try:

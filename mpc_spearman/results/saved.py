@@ -66,10 +66,8 @@ def texts(result: Result) -> dict[str, str]:
 
 def sealed(about: dict[str, Any], files: Mapping[str, str]) -> str:
     """Write ``result.json`` with the digests of the other files and its own."""
-    about = {
-        **about,
-        "files": {name: _digest(text.encode(errors="surrogatepass")) for name, text in files.items()},
-    }
+    digests = {name: _digest(text.encode(errors="surrogatepass")) for name, text in files.items()}
+    about = {**about, "files": digests}
     about["digest"] = _own_digest(about)
     text = json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     # JSON escapes the control characters below the space only.
@@ -87,11 +85,7 @@ def _digest(data: bytes) -> str:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Read a run directory as what `Result` is made from.
-
-    `OutputError` if a file is missing, unexpected or damaged; it names the file. Other errors if a file holds
-    something else than it should, whatever its digest.
-    """
+    """Read a run directory as what `Result` is made from; errors are those that `Result.load` catches."""
     about = run_directory.read_about(folder)
     files = _as_written(folder, about)
     parts: dict[str, Any] = {

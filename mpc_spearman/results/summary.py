@@ -64,9 +64,6 @@ class Table:
         return [line.cells[at] for line in self.lines]
 
 
-# --- numbers -------------------------------------------------------------------------------------------
-
-
 def number(value: float, digits: int = 3) -> str:
     """Write a number with a proper minus sign; NaN as ``undefined``."""
     if math.isnan(value):
@@ -80,9 +77,6 @@ def chance(value: float) -> str:
     if math.isnan(value):
         return "undefined"
     return f"{value:.2g}" if value >= _LEAST else f"< {_LEAST:g}"
-
-
-# --- pairs ---------------------------------------------------------------------------------------------
 
 
 def pairs(result: Result) -> pd.DataFrame | None:
@@ -106,16 +100,11 @@ def pair_table(result: Result, pairs: pd.DataFrame, count: int) -> Table:
     """List the pairs whose coefficients are farthest from 0, with their intervals."""
     head = ("pair", "ρ", f"{100 * result.plan['confidence']:g} % interval", "q")
     known: Any = pairs.dropna(subset="rho").head(count)
-    lines = [
-        Line(
-            (label(result, pair), number(pair.rho), interval(result, pair), chance(pair.q)),
-            pair.rho,
-            (pair.low, pair.high),
-            found=pair.found,
-            note=_flag(result, pair),
-        )
-        for pair in known.itertuples()
-    ]
+    lines = []
+    for pair in known.itertuples():
+        cells = (label(result, pair), number(pair.rho), interval(result, pair), chance(pair.q))
+        ends, note = (pair.low, pair.high), _flag(result, pair)
+        lines.append(Line(cells, pair.rho, ends, found=pair.found, note=note))
     return Table(head, lines, len(pairs) - len(lines))
 
 
@@ -128,11 +117,8 @@ def interval(result: Result, pair: Any) -> str:
 
 
 def _flag(result: Result, pair: Any) -> str:
-    """Say how large a flag's correlation with an untied column can be, and its AUC."""
     names = [(pair.party, pair.source), (result.plan["parties"]["target"]["name"], pair.target)]
-    columns = result.columns
-    places: Any = [columns.index.get_loc(name) for name in names]
-    both = known_columns(columns.iloc[places])
+    both = known_columns(result.columns.reindex(names))
     if set(both.ties) != {Ties.TWO_VALUES, Ties.NONE}:
         return ""
     at = both.ties == Ties.TWO_VALUES
@@ -167,17 +153,12 @@ def detectable(result: Result, pairs: pd.DataFrame | None) -> str | None:
         return None
     noise = float(np.median(result.noise)) if "noise" in result.holds else 0.0
     least, over_all = (reading.detectable(result.n, tests, noise) for tests in (1, count))
-    several = (
-        f", and one of {number(over_all)} if all {count:,} pairs are tested at once" if count > 1 else ""
-    )
+    all_of = f", and one of {number(over_all)} if all {count:,} pairs are tested at once" if count > 1 else ""
     with_noise = " and the noise in them" if noise else ""
     return (
         f"With {result.n:,} rows{with_noise} a test at 5 % detects a coefficient of {number(least)} in four "
-        f"of five samples{several}."
+        f"of five samples{all_of}."
     )
-
-
-# --- the list ------------------------------------------------------------------------------------------
 
 
 def ranked(result: Result) -> Table | None:
@@ -189,10 +170,7 @@ def ranked(result: Result) -> Table | None:
     if "explained" in result.holds:
         return _explained(result)
     ranking = result.ranking
-    columns = {
-        "position": list(map(str, ranking["position"])),
-        "feature": list(map(printable, ranking["feature"])),
-    }
+    columns = {"position": [*map(str, ranking["position"])], "feature": [*map(printable, ranking["feature"])]}
     if "strength" not in ranking:
         return Table(tuple(columns), [Line(cells) for cells in zip(*columns.values(), strict=True)])
     mu = ranking["strength"].to_numpy(np.float64)
@@ -240,16 +218,11 @@ def _explained(result: Result) -> Table:
 
 
 def _canonical(result: Result) -> Table:
-    """List the canonical correlations of each source's columns with the target's."""
     known: Any = result.canonical.dropna(subset="correlation")
-    lines = [
-        Line(
-            (printable(party), str(at), number(row.correlation), number(row.chance)),
-            row.correlation,
-            mark=row.chance,
-        )
-        for (party, at), row in zip(known.index, known.itertuples(), strict=True)
-    ]
+    lines = []
+    for (party, at), row in zip(known.index, known.itertuples(), strict=True):
+        cells = (printable(party), str(at), number(row.correlation), number(row.chance))
+        lines.append(Line(cells, row.correlation, mark=row.chance))
     return Table(("source", "number", "correlation", "by chance up to"), lines)
 
 
@@ -310,7 +283,7 @@ def by_size(result: Result) -> str | None:
 
 def unseen(result: Result) -> str | None:
     """Say what a mean cannot show, if a copy has nothing else."""
-    if {"coefficients", *OUTSIDE} & set(result.holds) or "ranking" not in result.holds:
+    if {"coefficients", *OUTSIDE} & {*result.holds} or "ranking" not in result.holds:
         return None
     return (
         "A strength is a mean over all source columns: one strong pair among many weak ones hardly moves it, "
@@ -335,10 +308,8 @@ def first(result: Result) -> str:
         if best["p"] > _FOUND:
             return f"{place}, but {printable(best.name)} explains no more of it than chance gives"
         share, of_new = (min(max(best[part], 0), 1) for part in ("r2", "predictive"))
-        return (
-            f"{place}: {printable(best.name)} explains {share:.0%} of the variance of its ranks, "
-            f"{of_new:.0%} expected in new rows"
-        )
+        part = f"{share:.0%} of the variance of its ranks, {of_new:.0%} expected in new rows"
+        return f"{place}: {printable(best.name)} explains {part}"
     if "strength" not in ranking:
         together = int((ranking["position"] == 1).sum())
         return place if together == 1 else f"{together} of {m} features rank first, in no order"
@@ -355,7 +326,6 @@ def first(result: Result) -> str:
 
 
 def _in_common(result: Result) -> str:
-    """Say of each source whether its columns and the target's have anything in common."""
     if why := result.withheld("canonical"):
         return why.removesuffix(".")
     target = printable(result.plan["parties"]["target"]["name"])
@@ -379,9 +349,6 @@ def _trace(top: Any) -> str:
         f"{chance(top['p'])}), and the largest canonical correlation is {number(top['correlation'])}, where "
         f"chance gives up to about {number(top['chance'])}"
     )
-
-
-# --- the rest ------------------------------------------------------------------------------------------
 
 
 def rows(result: Result) -> str:
