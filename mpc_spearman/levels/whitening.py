@@ -4,13 +4,10 @@ With X̂ an owner's m columns of centred ranks, scaled to length 1, and C = X̂X
 
     X̃ = O·Λ^(-1/2)·Uᵀ·X̂        O uniform in the orthogonal group (Haar), drawn afresh in every run
 
-has orthonormal rows that span what the columns span. The owner keeps the directions of U and Λ that
-
-- have an eigenvalue of 0.02 or more: near-copies of other columns would be magnified 7 times or more;
-- leave no row too much weight. h_i = Σ_p x̃_pi², the *leverage* of row i, is at most 10·k/n with k directions
-  kept: while some are above, the direction in which these rows lie farthest out together is dropped. That is
-  the first eigenvector of their Σ x̃_i·x̃_iᵀ, for a rare flag about the flag itself. Noise has to hide any row,
-  so it would grow with the largest leverage.
+has orthonormal rows that span what the columns span. The owner keeps the directions of U and Λ that have an
+eigenvalue of ``LEAST`` or more. While a row has a *leverage* h_i = Σ_p x̃_pi² above ``MOST``·k/n, with k
+directions kept, the direction in which such rows lie farthest out together is dropped: the first eigenvector
+of their Σ x̃_i·x̃_iᵀ, for a rare flag about the flag itself. docs/statistics.md ("What is explained") says why.
 
 All this depends only on the table as a whole: exchanging two rows changes neither k nor the directions. Sums
 over rows are exact integers, so they are equal to the last bit; a leverage, which float64 rounds, counts as

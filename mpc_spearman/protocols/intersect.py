@@ -1,17 +1,8 @@
 """The step that finds the rows that all data parties have: server-aided private set intersection.
 
 Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set intersection to billion-element sets" (FC 2014,
-ePrint 2012/542), their protocol for a semi-honest server:
-
-1. The target draws a key of this run and sends it to each source over their own link; the coordinator never
-   has it.
-2. Each data party sends the coordinator the pseudonyms of its ids (:mod:`mpc_spearman.data.pseudonyms`),
-   ascending.
-3. The coordinator matches them, and applies the rules of the owners' policies and the plan before it answers
-   anyone.
-4. It sends each data party a bitmap over that party's own list. So it cannot name a row twice, or one that
-   the party does not have.
-5. The data parties put the common rows into a fresh order that all of them can compute.
+ePrint 2012/542), their protocol for a semi-honest server. docs/protocol.md ("Common rows") has the steps, and
+why a bitmap over each party's own list is all that the coordinator can answer.
 
 With several shards each worker sends, and matches, one range of pseudonyms by their first bits.
 

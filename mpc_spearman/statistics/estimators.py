@@ -4,9 +4,8 @@ Everything up to here is integers; the divisions below are the only roundings. P
 are Python integers throughout, since 2S, S + T and (N - T_x)(N - T_y) need not fit 64 bits. The formulas are
 in docs/protocol.md, "Exact integers".
 
-If a party deviates, opened values may be anything. Whether a run goes on must not depend on them: all parties
-see that, so a source that shifts its input could learn about the target's rows. So integers that no ranks
-give become NaN here, whatever their size, and nothing raises.
+If a party deviates, opened values may be anything. Integers that no ranks give become NaN here, whatever
+their size, and nothing raises (docs/security.md, "Nothing that is opened stops a run").
 """
 
 from __future__ import annotations

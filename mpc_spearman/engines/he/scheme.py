@@ -10,18 +10,14 @@ target      ``PublicKey.subtract``    ``PublicKey.products``: ``add``, at the en
 coordinator ``SecretKey.decrypt``     ``SecretKey.open_products``
 =========== ========================= ==================================================
 
-Products can be computed in parts: each worker of the target gives its `Products.partial` to the first worker,
-which adds them by `Products.add_partial` and exports the sum.
-
 Who learns what: a ciphertext reveals nothing to the holder of the public key. The coordinator learns the
 integers that it decrypts, and nothing about how they were computed (docs/homomorphic-encryption.md).
 
 A party's own value beyond the agreed sizes raises `BoundError`. Bytes from the wire that are not a key or
 ciphertext raise `ProtocolViolation`; the codec checks their length. No error's text contains a value.
 
-Nothing that only the secret key shows raises an error. All parties see whether a run stops, so a source could
-craft ciphertexts, and learn from a stop about the target's integers. Values that no honest run gives decrypt
-to ``IMPOSSIBLE``, or to another integer beyond its bound.
+Nothing that only the secret key shows raises an error (docs/security.md, "Nothing that is opened stops a
+run"). Values that no honest run gives decrypt to ``IMPOSSIBLE``, or to another integer beyond its bound.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
 """Paillier's arithmetic on whole integers: no layout, no wire format.
 
-With n = pq and g = n + 1, a plaintext m modulo n is encrypted as (1 + mn) ρ mod n², ρ a random n-th residue.
-Products of ciphertexts decrypt to sums of plaintexts. Two ways to draw ρ, ``he.randomness``:
-
-full
-    ρ = r^n for r uniform in Z_n^*: every n-th residue with the same chance.
-short
-    ρ = (h^n)^a, h = -x² mod n from the key, a uniform with 4κ bits where κ is the modulus's security level
-    in bits: 448 bits for 2048, 512 for 3072. What goes to the coordinator, who has p and q, is
-    re-randomised with a of |n| + 40 bits instead.
-
-docs/homomorphic-encryption.md has the assumptions and the references. Both run in time that depends on the
-secrets they touch (GMP's ordinary exponentiation, tables looked up by random bytes).
+With n = pq and g = n + 1, a plaintext m modulo n is encrypted as (1 + mn) ρ mod n². The n-th residue ρ is
+r^n with uniform r (``he.randomness: full``), or (h^n)^a with a random exponent a of 4κ bits at κ bits of
+security (``short``). Products of ciphertexts decrypt to sums of plaintexts. docs/homomorphic-encryption.md
+("Paillier") has the assumptions and references, and why what goes to the coordinator, who has p and q, gets
+a longer a. Both run in time that depends on the secrets they touch (GMP's ordinary exponentiation, tables
+looked up by random bytes).
 """
 
 from __future__ import annotations
