@@ -7,16 +7,9 @@ from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.engine import Engine, Opening, stacked
+from mpc_spearman.engines.mpc import sharing
 from mpc_spearman.engines.mpc.order import reveal_order
 from mpc_spearman.engines.mpc.session import Session
-from mpc_spearman.engines.mpc.sharing import (
-    multiply_masks,
-    multiply_own,
-    open_differences,
-    reveal,
-    reveal_total,
-    square_differences,
-)
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 
@@ -30,18 +23,18 @@ class Mpc(Engine):
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Share the vectors, shuffled, and open the basis of differences."""
         for source in run.roster.sessions:
-            open_differences(run, Session(run, source, computation), own)
+            sharing.open_differences(run, Session(run, source, computation), own)
 
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
         if computation.summed:
             if terms := self._terms(run, computation, own):
-                reveal_total(run, terms)
+                sharing.reveal_total(run, terms)
             return
         for source in run.roster.sessions:
             for session, term in _of_all(run, [self._term(run, computation, source, own.vectors)]):
                 noise = own.added_in(computation, source)
-                reveal(run, session, term if noise is None else term + noise)
+                sharing.reveal(run, session, term if noise is None else term + noise)
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
@@ -58,14 +51,14 @@ class Mpc(Engine):
 
     def _term(self, run: Run, computation: Computation, source: Party, own: np.ndarray) -> Term:
         session = Session(run, source, computation)
-        return session, multiply_own(run, session, own, computation.bounds.value)
+        return session, sharing.multiply_own(run, session, own, computation.bounds.value)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Multiply the masks while the others rank; then receive the others' shares and open."""
         sessions = [Session(run, source, computation) for source in run.roster.sources]
         if computation.operation == "differences":
-            return lambda: stacked(square_differences(run, session) for session in sessions)
-        terms = [(session, multiply_masks(run, session)) for session in sessions]
+            return lambda: stacked(sharing.square_differences(run, session) for session in sessions)
+        terms = [(session, sharing.multiply_masks(run, session)) for session in sessions]
 
         def open_terms() -> np.ndarray | None:
             of_all = _of_all(run, terms)
@@ -74,8 +67,8 @@ class Mpc(Engine):
             if computation.operation == "comparison":
                 return reveal_order(run, of_all)
             if computation.summed:
-                return reveal_total(run, of_all)
-            return np.vstack([reveal(run, session, term) for session, term in of_all])
+                return sharing.reveal_total(run, of_all)
+            return np.vstack([sharing.reveal(run, session, term) for session, term in of_all])
 
         return open_terms
 

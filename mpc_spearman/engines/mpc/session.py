@@ -24,17 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import Computation, Shape
-from mpc_spearman.engines.mpc.crypten_import import (
-    ArithmeticSharedTensor,
-    BinarySharedTensor,
-    Communicator,
-    arithmetic,
-    beaver,
-    binary,
-    communicator,
-    crypten,
-    replicated,
-)
+from mpc_spearman.engines.mpc import crypten_import as ct
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
 from mpc_spearman.wire.integers import nearest, width_of
@@ -45,7 +35,7 @@ from mpc_spearman.wire.links import Links
 _CPU = torch.device("cpu")
 
 
-class LinkCommunicator(Communicator):  # type: ignore[misc]  # CrypTen has no types
+class LinkCommunicator(ct.Communicator):  # type: ignore[misc]  # CrypTen has no types
     """What CrypTen's ``reveal`` and AND need of a communicator; parties are numbered by their place."""
 
     def __init__(self, links: Links, parties: Sequence[Party], me: Party, shape: Shape | None) -> None:
@@ -115,12 +105,12 @@ class Session:
 
     def shared(self, share: np.ndarray) -> Any:
         """Make the ``ArithmeticSharedTensor`` of which this party's additive share modulo 2^64 is `share`."""
-        return ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
+        return ct.ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
 
     def absent(self, columns: int, rows: int) -> Any:
         """Make the tensor of a value of which this party's additive share is zero (stored once)."""
         zero = torch.zeros(1, dtype=torch.int64).expand(columns, rows)
-        return ArithmeticSharedTensor.from_shares(zero, precision=0)
+        return ct.ArithmeticSharedTensor.from_shares(zero, precision=0)
 
     def rerandomised(self, value: Any) -> Any:
         """Add a fresh pseudo-random share of zero, F(prev) − F(next) (docs/protocol.md, "Zero shares").
@@ -128,7 +118,7 @@ class Session:
         To the coordinator, what source and target send is then uniform except for their sum.
         """
         with crypten_uses(self._communicator, self._zeros):
-            zero = ArithmeticSharedTensor.PRZS(value.size())
+            zero = ct.ArithmeticSharedTensor.PRZS(value.size())
             zero.encoder = value.encoder  # integers on both sides: CrypTen would rescale otherwise
             return value + zero
 
@@ -184,14 +174,14 @@ def _and(x: Any, y: Any) -> Any:
     Without the zero, the result's share, which the next party receives, would be a function of shares most of
     which that party has (docs/protocol.md, "The order alone").
     """
-    z = replicated.AND(x, y)
-    z.share = z.share ^ BinarySharedTensor.PRZS(z.size()).share
+    z = ct.replicated.AND(x, y)
+    z.share = z.share ^ ct.BinarySharedTensor.PRZS(z.size()).share
     return z
 
 
-communicator.get = lambda: _in_use.get()[0]
-arithmetic.generate_random_ring_element = _ring_element
-binary.generate_kbit_random_tensor = _ring_element
-beaver.AND = _and
+ct.communicator.get = lambda: _in_use.get()[0]
+ct.arithmetic.generate_random_ring_element = _ring_element
+ct.binary.generate_kbit_random_tensor = _ring_element
+ct.beaver.AND = _and
 for _name in ("prev", "next"):
-    crypten.generators[_name][_CPU] = _name
+    ct.crypten.generators[_name][_CPU] = _name

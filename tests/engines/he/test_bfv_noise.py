@@ -21,7 +21,7 @@ from mpc_spearman.wire.keys import Stream
 
 pytest.importorskip("tenseal", reason="TenSEAL is not installed (it has no build for Python 3.10)")
 
-from mpc_spearman.engines.he.bfv import keys, seal
+from mpc_spearman.engines.he.bfv import seal
 from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from support.bfv_parties import (
@@ -206,7 +206,7 @@ def test_the_coordinators_slots_are_uniform_before_they_are_summed(n, monkeypatc
     for raws in (one, two):
         np.testing.assert_array_equal(secret.open_products(raws), exact(same[:2], same))
     # without masks they are not
-    monkeypatch.setattr(keys, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
+    monkeypatch.setattr(seal, "uniform", lambda stream, count, t: np.zeros(count, dtype=np.int64))
     slots, coefficients = opened(secret, sent_products(received(sizes), same[:2], same))
     with pytest.raises(AssertionError):
         assert_uniform(coefficients)

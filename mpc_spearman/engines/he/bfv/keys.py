@@ -28,16 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import HeSettings
+from mpc_spearman.engines.he.bfv import seal
 from mpc_spearman.engines.he.bfv.parameters import Parameters, choose
-from mpc_spearman.engines.he.bfv.seal import (
-    Coefficients,
-    Ring,
-    flood,
-    pack,
-    packed_bytes,
-    uniform,
-    unpack,
-)
+from mpc_spearman.engines.he.bfv.seal import Coefficients, Ring
 from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from mpc_spearman.engines.he.scheme import (
     IMPOSSIBLE,
@@ -65,11 +58,11 @@ class BfvPublicKey(PublicKey):
         self.encoder = sealapi.BatchEncoder(rings[0].context)
         self._encryptors = [ring.encryptor(key) for ring, key in zip(rings, keys, strict=True)]
         primes = (*parameters.data, parameters.special)
-        self._raw = b"".join(pack(key, primes) for key in keys)
+        self._raw = b"".join(seal.pack(key, primes) for key in keys)
         self._exported = 0
         layout = parameters.layout
-        self.ciphertext_bytes = 1 + packed_bytes(parameters.data, layout.degree)
-        self.result_ciphertext_bytes = 1 + packed_bytes(parameters.kept, layout.degree)
+        self.ciphertext_bytes = 1 + seal.packed_bytes(parameters.data, layout.degree)
+        self.result_ciphertext_bytes = 1 + seal.packed_bytes(parameters.kept, layout.degree)
         self.slots, self.rows = layout.degree, layout.rows
         self.product_ciphertexts = layout.moduli * layout.groups * sizes.m_target
 
@@ -80,12 +73,12 @@ class BfvPublicKey(PublicKey):
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> BfvPublicKey:
         parameters = choose(sizes)
         primes, degree = (*parameters.data, parameters.special), parameters.layout.degree
-        size = packed_bytes(primes, degree)
+        size = seal.packed_bytes(primes, degree)
         if len(raw) != size * len(parameters.plain):
             raise ProtocolViolation(
                 f"a BFV public key of {len(raw)} bytes, {size * len(parameters.plain)} expected"
             )
-        keys = [unpack(raw[start : start + size], primes, degree) for start in range(0, len(raw), size)]
+        keys = [seal.unpack(raw[start : start + size], primes, degree) for start in range(0, len(raw), size)]
         if not all(key[1].any(axis=-1).all() for key in keys):
             raise ProtocolViolation("a BFV public key that hides nothing")
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
@@ -143,7 +136,7 @@ class BfvPublicKey(PublicKey):
 
     def write(self, ciphertext: Any, index: int) -> bytes:
         """Write the index of the plaintext modulus, then the coefficients, as `load` takes them."""
-        return bytes([index]) + pack(self.rings[index].read(ciphertext), self.parameters.data)
+        return bytes([index]) + seal.pack(self.rings[index].read(ciphertext), self.parameters.data)
 
     def fresh_zero(self, index: int) -> Any:
         """Return a fresh encryption of zero."""
@@ -161,7 +154,7 @@ class BfvPublicKey(PublicKey):
         if self._exported > layout.results:
             raise BoundError(f"the noise flooding of this key is made for {layout.results} ciphertexts")
         noise = np.zeros((2, len(self.parameters.data), layout.degree), dtype=np.uint64)
-        noise[0] = flood(stream, layout.degree, self.parameters.flood_bits, self.parameters.data)
+        noise[0] = seal.flood(stream, layout.degree, self.parameters.flood_bits, self.parameters.data)
         ring.evaluator.add_inplace(ciphertext, ring.write(noise, ring.first))
         return self.shrunk(ciphertext, index)
 
@@ -169,7 +162,7 @@ class BfvPublicKey(PublicKey):
         """Drop the primes that only made room for the flood, and write the rest."""
         ring = self.rings[index]
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
-        return bytes([index]) + pack(ring.read(ciphertext), self.parameters.kept)
+        return bytes([index]) + seal.pack(ring.read(ciphertext), self.parameters.kept)
 
     def _encoded(self, values: Integers) -> Any:
         check(values, self.sizes.result_bound, "a value to encrypt")
@@ -298,7 +291,7 @@ class BfvProducts(Products):
         key, exported = self._key, []
         for index, group, total in self._totals():
             ring, stream = key.rings[index], Stream(os.urandom(32))
-            mask = uniform(stream, key.parameters.layout.degree, ring.plain)
+            mask = seal.uniform(stream, key.parameters.layout.degree, ring.plain)
             mask[key.places(group)] = 0
             ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
             exported.append(key.flooded(total, index, stream))
@@ -316,4 +309,4 @@ def _taken(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]
     """Read what came over the wire: the index of its plaintext modulus, then its coefficients."""
     if raw[0] != index:
         raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
-    return unpack(raw[1:], primes, parameters.layout.degree)
+    return seal.unpack(raw[1:], primes, parameters.layout.degree)
