@@ -64,19 +64,14 @@ def passed_on(of: str, other: str, columns: str) -> tuple[Field, ...]:
     )
 
 
-SOURCE_NAMES = Field("source_names", "texts", ("m_sources",), "the sources' feature names")
+_NAMES = Field("names", "texts", ("m_source",), "the feature names")
+_ALL_NAMES = Field("source_names", "texts", ("m_sources",), "the sources' feature names")
 #: Names and tie terms, with which the coordinator labels the matrix and computes coefficients.
 DESCRIBED = (
-    Row(
-        Kind.DESCRIPTION,
-        SOURCE,
-        COORDINATOR,
-        (Field("names", "texts", ("m_source",), "the feature names"), *described("m_source"), rows.LENGTH),
-    ),
+    Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (_NAMES, *described("m_source"), rows.LENGTH)),
     Row(Kind.DESCRIPTION, TARGET, COORDINATOR, described("m_target")),
 )
-
-
+#: What owners state of their vectors: C computes the noise from it.
 SCALED = (
     *rows.scales(
         {"ranges": ("m_source",), "diameter": (1,), "mean_range": (1,)}, Role.SOURCE, Role.COORDINATOR
@@ -97,7 +92,7 @@ class Coefficients(Level):
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), SOURCE_NAMES)),
+        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), _ALL_NAMES)),
         Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", "target", "m_target")),
     )
 

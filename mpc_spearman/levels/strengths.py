@@ -72,29 +72,22 @@ class Strengths(Level):
 
     def encoding(self, shapes: Shapes) -> Encoding:
         """Return the fixed-point encoding; how many columns it averages is known once all stated it."""
-        owners = len(shapes.features) + 1
+        sources, room = len(shapes.features), 0.0
+        if self.noisy:
+            room = self.rooms * most_noise(shapes.m_target, sources + 1, self.plan.privacy.loss)
         return Encoding.strengths(
             shapes.n,
             columns=shapes.m_sources,
-            sources=len(shapes.features),
+            sources=sources,
             estimator=self.plan.estimator,
             defined=shapes.defined_sources,
-            room=self.rooms * most_noise(shapes.m_target, owners, self.plan.privacy.loss)
-            if self.noisy
-            else 0.0,
+            room=room,
         )
 
     def computation(self, shapes: Shapes) -> Computation:
-        encoding = self.encoding(shapes)
-        return Computation(
-            self.operation,
-            encoding.rows,
-            dict.fromkeys(shapes.features, 1),
-            shapes.m_target,
-            summed=True,
-            noisy=self.noisy,
-            bounds=encoding.bounds,
-        )
+        encoding, one_each = self.encoding(shapes), dict.fromkeys(shapes.features, 1)
+        sums = (self.operation, encoding.rows, one_each, shapes.m_target, encoding.bounds)
+        return Computation(*sums, summed=True, noisy=self.noisy)
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
         """Return a source's one vector, or one for each of the target's columns, (1 or m_B, rows)."""

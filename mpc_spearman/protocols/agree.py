@@ -50,11 +50,8 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         raise AlignmentError(
             f"the parties have different numbers of rows: {found}. {WAY_OUT[plan.alignment]}"
         )
-    shapes = Shapes(
-        n=sizes[roster.target][0],
-        features={source: sizes[source][1] for source in roster.sources},
-        m_target=sizes[roster.target][1],
-    )
+    n, m_target = sizes[roster.target]
+    shapes = Shapes(n, {source: sizes[source][1] for source in roster.sources}, m_target)
     level_of(plan).check(shapes)
     links.dimensions |= {
         "n": shapes.n,

@@ -134,12 +134,7 @@ def charge(run: Run, table: Table) -> None:
     ledger, me = ledger_of(run), run.plan.party(run.roster.me.name)
     if ledger is None or not isinstance(me, DataParty):
         return
-    entry = ChargedRun(
-        party=me.name,
-        plan=run.plan.digest().hex(),
-        rows=table.n,
-        columns=table.m,
-        told=told(run.plan, run.roster),
-    )
+    digest, to_each = run.plan.digest().hex(), told(run.plan, run.roster)
+    entry = ChargedRun(party=me.name, plan=digest, rows=table.n, columns=table.m, told=to_each)
     for remark in ledger.charge(entry, me.policy.lifetime, run.approval):
         run.say(remark)

@@ -51,15 +51,13 @@ def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | in
 def pvalues(r2: Floats, s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
     """Compute p-values of independence of all of a side's columns; NaN where `r2` or `dispersion` is.
 
-    Without noise by F with the degrees of freedom that give the right variance, with it by `_gamma`.
+    Without noise by F with the degrees of freedom that give the right variance, with it as Pillai's trace.
     """
     from scipy import special
 
     rest, of_k = _beta(k, n, dispersion)
     exact = special.betainc(rest, of_k, np.clip(1 - r2, 0, 1))
-    shape, scale = _gamma(s, k, n)
-    noisy = special.gammaincc(shape, np.clip(r2 + k * np.square(s), 0, None) / scale)
-    return np.asarray(np.where(s > 0, noisy, exact) + 0 * r2)
+    return np.asarray(np.where(s > 0, pillai_pvalues(r2, s, k, 1, n), exact) + 0 * r2)
 
 
 def chance(s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
@@ -74,7 +72,7 @@ def chance(s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floa
 
 
 def pillai_pvalues(
-    trace: Floats, s: Floats, k: Ints, of_target: Ints, n: int, dispersion: Floats | float = 1.0
+    trace: Floats, s: Floats, k: Ints, of_target: Ints | int, n: int, dispersion: Floats | float = 1.0
 ) -> Floats:
     """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
 

@@ -47,6 +47,11 @@ def _listed(sentence: str, items: Sequence[str]) -> list[str]:
     return ["\n".join((sentence, *items))] if items else []
 
 
+def _of(which: Flags, what: str) -> list[str]:
+    """One warning that says of how many something is true; none if of none."""
+    return [f"{int(which.sum())} of {which.size} {what}"] if which.any() else []
+
+
 def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
@@ -132,37 +137,31 @@ def pvalues(
     missing = "the distribution of eq. 2 (estimator: paper) under ties is unknown"
     if estimator != "paper":
         missing = "a constant column has no rank correlation to test"
-    found = (
-        (~kept, f"p-values are missing: {missing}"),
-        (too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"),
-        (approximate & (skew > tests.SKEWED), "p-values are rough: ties skew both columns"),
-        (approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n} rows"),
-    )
-    return [f"{int(which.sum())} of {kept.size} {what}" for which, what in found if which.any()]
+    return [
+        *_of(~kept, f"p-values are missing: {missing}"),
+        *_of(too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"),
+        *_of(approximate & (skew > tests.SKEWED), "p-values are rough: ties skew both columns"),
+        *_of(approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n} rows"),
+    ]
 
 
 def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
     """Say how many numbers, named `what`, have more noise (standard deviations) than chance variation."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
-    more = ratio > 1
-    if not more.any():
-        return []
-    return [
-        f"{int(more.sum())} of {more.size} {what} have more noise than chance variation, up to "
-        f"{ratio.max():.1f} times as much: more rows or fewer columns reduce the noise"
-    ]
+    return _of(
+        ratio > 1,
+        f"{what} have more noise than chance variation, up to {ratio.max(initial=0):.1f} times as much: "
+        "more rows or fewer columns reduce the noise",
+    )
 
 
 def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
     """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
-    without = np.isnan(low) & testable
-    if not without.any():
-        return []
     reason = "both columns have many ties, and an interval would cover such coefficients too rarely"
     if n < INTERVAL_ROWS:
         reason = f"they take {INTERVAL_ROWS} rows or more"
-    return [f"{int(without.sum())} of {low.size} coefficients have no confidence interval: {reason}"]
+    return _of(np.isnan(low) & testable, f"coefficients have no confidence interval: {reason}")
 
 
 def fewer_directions(sources: Sequence[str]) -> list[str]:
@@ -188,12 +187,8 @@ def explained(spread: float, sources: int, numbers: str = "R²") -> list[str]:
 
 def uneven(missing: Flags) -> list[str]:
     """Say how many tests have no p-value because single rows have too much weight."""
-    if not missing.any():
-        return []
-    return [
-        f"{int(missing.sum())} of {missing.size} tests have no p-value: a few rows have so much weight, for "
-        "example if a value is rare, that none would be right"
-    ]
+    why = "a few rows have so much weight, for example if a value is rare, that none would be right"
+    return _of(missing, f"tests have no p-value: {why}")
 
 
 def impossible(counts: Ints, expected: int, constant: int) -> list[str]:

@@ -68,13 +68,8 @@ def pvalues_of(rho: np.ndarray, *sides: Iterable[pd.DataFrame], estimator: str) 
 def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
     """The encoding of a run at ``strengths`` over these sources' tables, with or without ids."""
     ranks = [rank_columns([table[name].to_numpy() for name in table if name != "id"]) for table in sources]
-    return Encoding.strengths(
-        ranks[0].n,
-        columns=sum(one.m for one in ranks),
-        sources=len(ranks),
-        estimator=estimator,
-        defined=sum(one.defined for one in ranks),
-    )
+    of_all = {"columns": sum(one.m for one in ranks), "defined": sum(one.defined for one in ranks)}
+    return Encoding.strengths(ranks[0].n, sources=len(ranks), estimator=estimator, **of_all)
 
 
 def tolerance(level: str, sources: Iterable[pd.DataFrame], estimator: str) -> float:
