@@ -19,10 +19,9 @@ from mpc_spearman.errors import PeerDied
 from mpc_spearman.launch import forkserver, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
-from support.harness import ROOT
+from support.harness import ROOT, do, notes, server_of
 from support.plans import LIGHT, plan
 from support.processes import alive, children, eventually
-from support.scripted import do, notes, server_of
 
 # ---- what a role is
 
@@ -210,7 +209,7 @@ import sys
 from pathlib import Path
 sys.path.append({tests!r})
 from support.plans import LIGHT
-from support.scripted import do
+from support.harness import do
 body = "phase(os.getpid())\\nos.kill(os.getpid(), signal.SIGSTOP)"
 do(Path({folder!r}), body, settings=LIGHT, watch=lambda party, phase, *_: print(phase, flush=True))
 """

@@ -21,8 +21,8 @@ from mpc_spearman.errors import (
     UnknownKey,
 )
 from mpc_spearman.launch.supervisor import Outcome, first_cause
+from support.harness import do
 from support.processes import alive
-from support.scripted import do
 
 REFUSED_TABLE = "supervisor.fail(TableError('no rows'))"
 

@@ -1,19 +1,25 @@
-"""Run real roles as real processes and see how each of them ended."""
+"""Run roles as real processes, or scripts in their place, and see how each of them ended."""
 
 from __future__ import annotations
 
+import atexit
+import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from mpc_spearman.config import DataParty, Plan
+from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.rendezvous import Rehearsal
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
+from support.plans import plan
 from support.processes import EVER
 from support.server import fork_server, hooked
 
@@ -58,3 +64,60 @@ def run_roles(
         assert isinstance(own, DataParty)
         streams[party] = arrow(party, frame, own)
     return Roles(launch(assigned, streams, fork_server(), grace=EVER, watch=watch), staging)
+
+
+# ---- scripts
+
+#: A fork server whose roles do what is written for their party. Before it forks it has drawn from every
+#: generator that there is, so that they could be shared.
+PROGRAM = """
+import os, random, secrets, signal, ssl, sys, time
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from mpc_spearman.errors import TableError
+from mpc_spearman.launch import forkserver
+ssl.RAND_bytes(1), X25519PrivateKey.generate(), random.random(), np.random.random(), secrets.token_bytes(1)
+def role(assignment, supervisor):
+    def phase(name, done=0, of=0): supervisor.say(phase=name, done=done, of=of)
+    def note(text): supervisor.say(note=str(text))
+    def done(): supervisor.say(done=True); os._exit(0)
+    exec(assignment.environment["DO"], globals() | locals())
+forkserver.main(sys.argv[1], role)
+"""
+
+
+@cache
+def server() -> ForkServer:
+    made = ForkServer([sys.executable, "-c", PROGRAM])
+    atexit.register(made.close)
+    return made
+
+
+def do(folder: Path, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, Outcome]:
+    """Let forked roles of C, B and A do what is written for them; who has nothing to do is done."""
+    its = plan(**more.pop("settings", {}))
+    texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
+    assigned = [
+        replace(one, environment={**one.environment, "DO": texts.get(one.party, "done()")})
+        for one in assignments(its, folder)
+    ]
+    return launch(
+        assigned, more.pop("tables", {}), more.pop("server", None) or server(), **{"grace": EVER, **more}
+    )
+
+
+def notes(folder: Path, body: str, **more: Any) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = {}
+    note = lambda party, text: told.setdefault(party, []).append(text)  # noqa: E731
+    outcomes = do(folder, body + "\ndone()", note=note, **more)
+    assert {outcome.kind for outcome in outcomes.values()} == {"returned"}, outcomes
+    return told
+
+
+def server_of(roles: list[int]) -> int:
+    """Find the process that forked these."""
+    parents = {
+        int(re.findall(r"PPid:\s*(\d+)", Path(f"/proc/{role}/status").read_text())[0]) for role in roles
+    }
+    assert len(parents) == 1
+    return parents.pop()

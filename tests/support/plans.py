@@ -34,9 +34,8 @@ def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str,
     content = {"parties": parties, **settings}
     if cautious:
         return content
-    added = {"results": settings.get("results", {})}
     free = _freed(content)
-    return {**free, **{key: {**free[key], **own} for key, own in added.items()}}
+    return {**free, "results": {**free["results"], **settings.get("results", {})}}
 
 
 def plan(*sources: str, cautious: bool = False, **settings: Any) -> Plan:

@@ -45,14 +45,8 @@ def record(
     if "gather" in seams:
         seams["gather"] = through(seams["gather"], lambda transport: _Tap(transport, place / "team"))
     _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
-    return run(
-        plan,
-        party,
-        *given,
-        join=through(join, lambda transport: _Tap(transport, place)),
-        links=partial(_Links, place),
-        **seams,
-    )
+    join = through(join, lambda transport: _Tap(transport, place))
+    return run(plan, party, *given, join=join, links=partial(_Links, place), **seams)
 
 
 class _Tap:

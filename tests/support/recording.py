@@ -139,13 +139,11 @@ class Recorded:
 
     def masked(self, receiver: str, sender: str) -> np.ndarray:
         """The masked values one data party received of the other, (columns, n), as `reduced` gives them."""
-        messages = self.transcript.received(receiver, sender)
-        return self._blocks([message.payload for message in messages if message.kind == "MASKED"])
+        return self._blocks(self.transcript.payloads(receiver, sender, "MASKED"))
 
     def shares(self, party: str) -> np.ndarray:
         """The shares the coordinator received of a party, blocks side by side, as `reduced` gives them."""
-        messages = self.transcript.received("C", party)
-        return self._blocks([message.payload for message in messages if message.kind == "SHARE"])
+        return self._blocks(self.transcript.payloads("C", party, "SHARE"))
 
     def _blocks(self, payloads: list[bytes]) -> np.ndarray:
         values = [elements(payload, self.width) for payload in payloads]
