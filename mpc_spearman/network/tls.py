@@ -62,7 +62,7 @@ class _Socket(ssl.SSLSocket):
 
     def shutdown(self, how: int) -> None:
         """Shut down the connection below, whatever another thread is doing with it."""
-        socket.socket.shutdown(self, how)
+        super(ssl.SSLSocket, self).shutdown(how)
 
 
 class Tls:
