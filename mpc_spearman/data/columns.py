@@ -78,8 +78,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def named(kind: pa.DataType) -> str:
-    """Name a type, without its parameters."""
-    return re.split(r"[<(\[]", str(kind))[0]
+    """Name a type, without its parameters; one that Arrow lacks as its maker does."""
+    own = getattr(kind, "type_name", None) or getattr(kind, "extension_name", None)
+    return str(own or re.split(r"[<(\[]", str(kind))[0])
 
 
 def _from_dictionary(

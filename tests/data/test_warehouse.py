@@ -298,6 +298,7 @@ X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
         (["'-Infinity'::numeric", "1", "2"], "column 'x': 1 infinite value, the first in data row 1; list"),
         (["'infinity'::float4", "1", "2"], "column 'x': 1 infinite value"),
         (["'{1}'::int[]", "'{2}'", "'{3}'"], "column 'x': list, not numbers: cast it to float64"),
+        (["'1.2.3.4'::inet"] * 3, "column 'x': inet, not numbers: cast it to float64"),
         (["'1 day'::interval", "'2 days'", "'3 days'"], "column 'x': month_day_nano_interval, not numbers"),
         (["gen_random_uuid()"] * 3, "column 'x': 3 non-numeric values among its 3 different cells; list"),
         (["'low'::varchar", "'1'", "'2'"], "column 'x': 1 non-numeric value among its 3 different cells;"),
