@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -144,6 +145,7 @@ def main(protocol: str) -> None:
     for name in _SLOW[protocol]:
         importlib.import_module(name)
     threadpool_info()  # as `load` does: it remembers where libraries are
+    gc.freeze()
     forkserver._serve(socket.socket(fileno=os.dup(0)))
     with socket.socket(fileno=os.dup(0)) as asked:
         begin = asked.recv(1, socket.MSG_PEEK)
@@ -204,10 +206,17 @@ def _run_command(order: Mapping[str, Any]) -> None:
     forkserver.ForkServer._requests = lambda self, protocol: requests  # type: ignore[method-assign]
     try:
         code = cli.main(order["arguments"])
+    except SystemExit as end:
+        code = end.code
     finally:
         requests.close()
         os.waitpid(forker, 0)
-    sys.exit(code)
+    # All of an orderly exit but to free, one by one, what was imported: that takes as long as the run.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
