@@ -26,21 +26,13 @@ _ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4})|)")
 
 def written(name: str) -> str:
     """Return a name as written in CSV files."""
-
-    def escape(found: re.Match[str]) -> str:
-        return "\\\\" if found[0] == "\\" else f"\\u{ord(found[0]):04x}"
-
-    text = _ESCAPED.sub(escape, name)
+    text = _ESCAPED.sub(lambda it: "\\\\" if it[0] == "\\" else f"\\u{ord(it[0]):04x}", name)
     return f"'{text}" if _BEGINS.match(text) else text
 
 
 def read(text: str) -> str:
     """Return the name that `written` wrote; `ValueError` for any other text."""
-
-    def unescape(found: re.Match[str]) -> str:
-        return chr(int(found[1], 16)) if found[1] else "\\"
-
-    name = _ESCAPE.sub(unescape, text.removeprefix("'"))
+    name = _ESCAPE.sub(lambda it: chr(int(it[1], 16)) if it[1] else "\\", text.removeprefix("'"))
     if written(name) != text:
         raise ValueError("a name that is not escaped as names are")
     return name

@@ -82,8 +82,7 @@ def check_replaceable(directory: str | Path) -> None:
     if not target.is_dir():
         raise OutputError(f"{target} exists and is not a directory")
     names = {entry.name for entry in target.iterdir()}
-    foreign = sorted(names.difference(FILES))
-    if foreign:
+    if foreign := sorted(names - FILES):
         raise OutputError(f"{target} is not replaced: it holds {foreign[0]!r}, which no run wrote")
     if names - {"status.json"}:  # a run that failed leaves that alone
         try:
