@@ -21,7 +21,7 @@ def filled(text: str) -> str:
             said = " ".join((error.__doc__ or "").partition("\n\n")[0].split()).replace("``", "`")
             said = re.sub(r"docs/([\w-]+)\.md(#[\w-]+)?", r"[\1](\1.md\2)", said)
             lines += [f"| {error.exit_code} | `{error.__name__}` | {said} |"]
-    lines += ["| 130 | | Ctrl-C: no process is left, no result is written (143 by SIGTERM, 129 by SIGHUP). |"]
+    lines += ["| 130 | | Ctrl-C: no process is left, nothing half-written (143 by SIGTERM, 129 by SIGHUP). |"]
     return BLOCK.sub(lambda found: found[1] + "\n".join(lines) + f"\n{found[2]}", text)
 
 
