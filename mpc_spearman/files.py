@@ -79,10 +79,12 @@ def lock(path: Path, flags: int) -> int:
     The lock is there until that is closed or the process ends, however it does. `BlockingIOError` if another
     has it.
     """
+    # Who has just made a file waits for a process that takes it for a left one, and makes it again.
+    how = fcntl.LOCK_EX if flags & os.O_EXCL else fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
         opened = os.open(path, flags, 0o600)
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(opened, how)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(opened), os.stat(path)):
                     return opened

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,27 @@ def test_files_of_killed_runs_are_removed(clinic: Path) -> None:
         owner.ranks(meanwhile=fail)
     assert [file.name for file in owner.folder.iterdir()] == [".4567.ranks.part"]
     os.close(in_use)
+
+
+def test_a_file_that_another_process_takes_for_a_left_one_is_made_again(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, made, real = Owner(clinic), list[Path](), os.open
+
+    def opening(path: Any, flags: int, *mode: int) -> int:
+        opened = real(path, flags, *mode)
+        if flags & os.O_EXCL and not made:
+            made.append(Path(path))
+            taken = lock(made[0], os.O_RDWR)
+            threading.Timer(0.2, lambda: (made[0].unlink(), os.close(taken))).start()
+        return opened
+
+    monkeypatch.setattr(os, "open", opening)
+    assert right(*owner.ranks())
+    assert made
+    assert not made[0].exists()
+    assert right(*owner.ranks())
+    assert owner.ranked == 1
 
 
 @pytest.mark.parametrize("error", [PlanError, OutputError])
