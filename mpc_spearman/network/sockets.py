@@ -82,5 +82,5 @@ def hang_up(connection: socket.socket | Nested, seconds: float) -> None:
         raw.shutdown(socket.SHUT_WR)
         while (left := end - time.monotonic()) > 0:
             raw.settimeout(left)
-            if not socket.socket.recv(raw, 1 << 16):  # whatever it is: TLS may have failed
+            if not socket.SocketType.recv(raw, 1 << 16):  # below TLS, which may have failed
                 return

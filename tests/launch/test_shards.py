@@ -21,6 +21,7 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch.rendezvous import MeetingPoint, Rendezvous, meeting_point
+from mpc_spearman.network import control
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import Answer, Greeting, Use
 from mpc_spearman.network.round import DIRECT, Contact, Round
@@ -109,7 +110,8 @@ def join(side: Rendezvous, roster: Roster, take: Callable[[Sockets], None]) -> N
 
 
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[Workers]:
+def workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    monkeypatch.setattr(control, "_SILENT", EVER)  # on a busy machine nobody counts as silent
     made = Workers(tmp_path)
     yield made
     made.wait()
