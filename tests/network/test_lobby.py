@@ -167,6 +167,7 @@ def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pyt
     run = meet()
     monkeypatch.setattr(control, "_SILENT", 1.0)
     come(run, C, B)
+    seated(run, B)
     raw = socket.create_connection((run.address.host, run.address.port), 20.0)
     own: Any = run.sides["B"]
     frozen = enter(raw, tls("A"), C, Greeting(Use.MEET))
