@@ -61,7 +61,7 @@ def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]
 
 def levels() -> list[str]:
     """List the levels that can be run, weakest privacy first."""
-    return [level for level in get_args(Reveal) if list(shared_plans(level, "target"))]
+    return [level for level in get_args(Reveal) if any(shared_plans(level, "target"))]
 
 
 def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:

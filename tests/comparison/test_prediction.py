@@ -13,7 +13,7 @@ from mpc_spearman.comparison.table import FIGURES, TIDY
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.errors import BoundError
 from support.harness import fork_server
-from support.plans import plan
+from support.plans import LIGHT, plan
 from support.sweeps import FakeRuns
 
 SIZE, CELLS = Size(3_000, 3, 4), (2_000, 16_000)
@@ -78,7 +78,7 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(fake_runs: Fak
         ({}, ".parquet"),
         ({"reveal": "differences"}, ".csv"),
         ({"reveal": "ranking", "alignment": "intersect", "opened_to": "target"}, ".parquet"),
-        (SMALL, ".parquet"),
+        (LIGHT, ".parquet"),
     ],
     ids=str,
 )

@@ -16,6 +16,7 @@ from support.harness import ROOT
 from support.plans import LIGHT, mapping, with_keys
 from support.processes import free_port
 from support.references import normal_tables
+from support.server import Command
 
 #: Modules that roles import or look for: of Python, of what is installed or is not, and the package itself.
 NAMES = (
@@ -83,10 +84,11 @@ def test_roles_on_this_machine(hostile: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("launcher", ["mpc-spearman", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: str) -> None:
+    """By torchrun all are started in such a folder; otherwise one, and those that it meets elsewhere."""
     agent, network = free_port(), {"address": "127.0.0.1", "port": free_port()}
     plan = tmp_path / "plan.yaml"
     plan.write_text(json.dumps(with_keys(mapping(**LIGHT, network=network), tmp_path)))
-    tables, commands = normal_tables(), []
+    tables, commands, elsewhere = normal_tables(), [], []
     for party, table in tables.items():
         table.to_csv(tmp_path / f"{party}.csv", index=False)
     for rank, party in enumerate("CBA"):
@@ -97,7 +99,19 @@ def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: s
         else:
             command = [sys.executable, script, "join", str(plan)]
         own = ["--table", str(tmp_path / f"{party}.csv")] if party in tables else []
-        commands.append([*command, "--party", party, *own, "--out", str(tmp_path / "out")])
-    run(hostile, *commands)
+        own += ["--party", party, "--out", str(tmp_path / "out")]
+        if launcher == "torchrun" or party == "A":
+            commands.append([*command, *own])
+        else:
+            elsewhere.append(Command(["join", str(plan), *own], folder=tmp_path, environment=os.environ))
+    try:
+        run(hostile, *commands)
+        for other in elsewhere:
+            other.wait()
+    finally:
+        for other in elsewhere:
+            other.kill()
+            other.communicate()
+    assert not any(other.returncode for other in elsewhere)
     assert_nothing_was_executed(hostile)
     assert Result.load(tmp_path / "out" / "C").n == 40
