@@ -80,7 +80,7 @@ def _freed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 #: Keys of no security, which are quick to make; a plan's `he` by the name of the scheme; and what says under
 #: which protocol a run is.
-SMALL = {"key_bits": 512, "insecure": True, "randomness": "short"}
+SMALL = {"key_bits": 256, "insecure": True, "randomness": "short"}
 SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "mpc": {"protocol": "mpc"},
