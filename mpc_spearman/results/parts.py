@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_string_dtype
 
 from mpc_spearman.config import GRANTS, LEVELS, OUTSIDE, within
 from mpc_spearman.results import cells
@@ -82,6 +83,13 @@ def _labels(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
     if len(names) == 1:
         return pd.Index([str(key) for key in keys])
     kinds = [int if name == "number" else str for name in names]
+    if (
+        isinstance(keys, pd.MultiIndex)
+        and tuple(keys.names) == names
+        and int not in kinds
+        and all(map(is_string_dtype, keys.levels))
+    ):
+        return keys  # as most are: to make it anew takes as long as the rest of a small result
     labels = [tuple(kind(label) for kind, label in zip(kinds, key, strict=True)) for key in keys]
     return pd.MultiIndex.from_tuples(labels, names=names)
 
