@@ -48,7 +48,10 @@ class Link:
 
     def __post_init__(self) -> None:
         if not (0 < self.bandwidth < float("inf") and 0 <= self.rtt < float("inf")):
-            raise PlanError(f"bandwidth {self.bandwidth!r} must be above 0, rtt {self.rtt!r} not below")
+            given = f"not {self.bandwidth!r} and {self.rtt!r}"
+            raise PlanError(
+                f"a network has a bandwidth above 0 and an rtt of 0 or more, both finite, {given}"
+            )
 
     def __str__(self) -> str:
         return f"{self.bandwidth / 1e6:g} Mbit/s, {self.rtt * 1000:g} ms"

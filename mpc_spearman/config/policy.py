@@ -62,8 +62,8 @@ def _refuse(name: str, *broken: str) -> None:
 
 def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
     if not policy.allows(plan.reveal):
-        most = ", ".join(policy.max_reveal)
-        how = f"to allow that as well, name it: [{most}, {plan.reveal}]"
+        most = ", ".join(policy.max_reveal) or "nothing"
+        how = f"to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"
         yield f"max_reveal: {most} at most, but the plan has reveal: {plan.reveal}; {how}"
     if plan.protocol not in policy.protocols:
         listed = ", ".join(policy.protocols) or "none"

@@ -49,7 +49,7 @@ _LIST = "; if such a cell stands for a missing value, list it under missing_valu
 
 _MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.
-INFINITE = "; list inf or -inf under missing_values if they mean that, else leave those rows out"
+INFINITE = "; if they mean missing values, list inf or -inf under missing_values, else leave those rows out"
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -192,9 +192,10 @@ class Cells:
     def _converts(self, cells: pa.LargeStringArray, how: Convert) -> bool:
         """Return whether all cells can be converted in this way; a 13th month cannot."""
         text, fits, units = self._notation.converted(cells, how)
+        if not fits.all() or len(units) > 1:
+            return False
         try:
-            dates = "first" not in how or _times(text, np.arange(len(text))) is not None
-            return bool(fits.all()) and len(units) < 2 and dates
+            return "first" not in how or _times(text, np.arange(len(text))) is not None
         except Unusable:
             return False
 

@@ -139,8 +139,8 @@ def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
 def id_help(ids: pa.LargeStringArray, common: pa.LargeStringArray | None = None) -> str:
     """Return why a party's ids may differ from the others'; "" if nothing is odd.
 
-    What some of its ids in `common` are too is no reason. Contains counts only. It is for the party alone and
-    must not be sent.
+    What is true of some ids in `common` as well is no reason. Contains counts only. It is for the party alone
+    and must not be sent.
     """
     odd = _odd(ids)
     usual = _odd(common) if common is not None and any(odd.values()) else {}

@@ -95,6 +95,7 @@ class Coefficients(Level):
         Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), _ALL_NAMES)),
         Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", "target", "m_target")),
     )
+    precision = ("exact integers; what is passed on carries noise", "exact integers")
 
     def check_rows(self, n: int) -> None:
         """Refuse more rows than a run can have; for exact coefficients products must fit 64 bits."""

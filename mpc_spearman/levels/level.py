@@ -127,7 +127,7 @@ class Level(ABC):
     #: What `behind` counts.
     counts: ClassVar[str] = "source columns that are not constant"
     #: How precise what the coordinator opens is, with noise and without.
-    precision: ClassVar[tuple[str, str]] = ("exact integers", "exact integers")
+    precision: ClassVar[tuple[str, str]]
     #: The roles that mix their columns by a random rotation before sharing them.
     whitening_roles: ClassVar[tuple[Role, ...]] = ()
 

@@ -47,9 +47,10 @@ class Closed(OSError):
 
 
 class _Socket(ssl.SSLSocket):
-    """A TLS socket without two flaws of CPython's, which sends and receives without TLS after a shutdown.
+    """A TLS socket without two flaws of CPython's.
 
-    The other: one whose peer reset the connection before is left open.
+    That sends and receives without TLS after a shutdown, and is left open if its peer reset the connection
+    before TLS began.
     """
 
     def getpeername(self) -> Any:

@@ -65,7 +65,8 @@ def _check_mergeable(folder: Path, result: Result) -> None:
         (why, f"{'it holds no result at all' if result.withheld('ranking') else order}. {why}"),
         (
             result.alignment is None,
-            "it has no tag of its row ids: set parties.target.alignment_key to one file in all runs",
+            "it has no tag of its row ids, which may differ from those of the other runs: set "
+            "parties.target.alignment_key to one file of the target's own in all runs",
         ),
     )
     for wrong, what in refused:

@@ -49,8 +49,8 @@ def test_other_problems_stay_errors(csv: Any) -> None:
     assert text.splitlines()[1:] == [
         "  column 'x': 1 non-numeric value, the first in data row 3"
         "; if such a cell stands for a missing value, list it under missing_values",
-        "  column 'y': 1 infinite value, the first in data row 1; list inf or -inf under missing_values if "
-        "they mean that, else leave those rows out",
+        "  column 'y': 1 infinite value, the first in data row 1; if they mean missing values, list inf or "
+        "-inf under missing_values, else leave those rows out",
     ]
 
 

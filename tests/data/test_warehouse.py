@@ -295,7 +295,7 @@ X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
         (["'7'::varchar", "' 10'", "'9'"], [1, 3, 2]),
         (["true", "false", "true"], [2.5, 1, 2.5]),
         (["'infinity'::date", "'2024-02-29'", "'2024-02-28'"], "column 'x': 1 infinite value"),
-        (["'-Infinity'::numeric", "1", "2"], "column 'x': 1 infinite value, the first in data row 1; list"),
+        (["'-Infinity'::numeric", "1", "2"], "column 'x': 1 infinite value, the first in data row 1; if"),
         (["'infinity'::float4", "1", "2"], "column 'x': 1 infinite value"),
         (["'{1}'::int[]", "'{2}'", "'{3}'"], "column 'x': list, not numbers: cast it to float64"),
         (["'1.2.3.4'::inet"] * 3, "column 'x': inet, not numbers: cast it to float64"),

@@ -254,7 +254,7 @@ def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(
 
 THREADED = """
 import sys, threading, time
-from mpc_spearman.launch import forkserver, supervisor
+from mpc_spearman.launch import forkserver
 threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
 """
