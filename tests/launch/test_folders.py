@@ -17,7 +17,7 @@ from support.harness import ROOT
 from support.plans import LIGHT, files, mapping
 from support.references import normal_tables
 
-LEFT = "mpc-spearman-run-0123456789abcdef"
+LEFT = "mpc-spearman-[run]-0123456789abcdef"  # a user's folder of results may be named like a pattern
 
 
 def test_only_files_of_killed_runs_are_swept(temporary: Path) -> None:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -24,6 +25,7 @@ from cryptography.x509.oid import NameOID
 
 from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
 from mpc_spearman.identity import Identity
+from mpc_spearman.network.sockets import hang_up
 from mpc_spearman.network.tls import Closed, Tls, anchor, leaf, public_key_of
 from mpc_spearman.parties import Party
 from support.meetings import KEYS, tls
@@ -233,6 +235,35 @@ def test_a_peer_in_plaintext_and_one_that_closes_at_once(role: str, said: bytes)
 
     ends = (answering(tls("C")), plain) if role == "server" else (plain, calling(tls("A"), C))
     assert type(meet(*ends)[role == "client"]) is (PlaintextPeer if said else Closed)
+
+
+def test_what_was_sent_before_hanging_up_arrives_though_the_peer_has_sent_what_is_not_tls() -> None:
+    """Closing while that is unread would be a reset, which throws away what has not left."""
+    said, stuck = threading.Event(), threading.Event()
+
+    def end(raw: socket.socket) -> int:
+        connection, _ = tls("C").answer(raw)
+        with connection:
+            assert said.wait(10)
+            connection.setblocking(False)
+            sent = 0
+            with suppress(ssl.SSLWantWriteError):
+                while True:
+                    sent += connection.send(bytes(1 << 14))
+            stuck.set()
+            hang_up(connection, 10.0)
+            return sent
+
+    def peer(raw: socket.socket) -> int:
+        with tls("A").call(raw, C) as connection:
+            socket.SocketType.send(connection, bytes(100))
+            said.set()
+            assert stuck.wait(10)
+            time.sleep(0.1)
+            return sum(map(len, iter(lambda: connection.recv(1 << 14), b"")))
+
+    sent, received = meet(end, peer)
+    assert received == sent
 
 
 @pytest.mark.parametrize("role", ["server", "client"])

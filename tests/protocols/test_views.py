@@ -16,9 +16,12 @@ import pytest
 
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import NotRevealed
+from mpc_spearman.levels.view import VIEW
+from mpc_spearman.parties import Roster
 from mpc_spearman.results.parts import PARTS
 from mpc_spearman.statistics.columns import Columns, rounded
 from mpc_spearman.statistics.reference import reference
+from mpc_spearman.wire.kinds import Kind
 from support.recorder import plain
 from support.recording import (
     FEATURES,
@@ -100,9 +103,14 @@ def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[
 
 @every_run
 def test_nothing_arrives_that_is_not_listed(level, estimator):
+    """Nor does the table of who learns what list a message that does not arrive."""
     run = recorded(level, estimator)
+    roles = {party.name: party.role for party in Roster.of(run.plan, "A").parties}
     for receiver, sender in directed_links():
-        contents(run, receiver, sender)
+        arrived = {kind for kind, _ in contents(run, receiver, sender)}
+        ends = (roles[sender], roles[receiver])
+        allowed = {kind.name for kind in Kind if VIEW.fields(run.plan.shared(), kind, *ends) is not None}
+        assert allowed - {"KEEPALIVE", "ABORT"} == arrived
 
 
 @every_run

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from mpc_spearman.errors import OutputError
+from mpc_spearman.files import lock
 from mpc_spearman.results import run_directory
 from support.plans import files
 
@@ -27,6 +29,25 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     with run_directory.locked(tmp_path / "B"):
         pass
     assert files(tmp_path) == ["link"]
+
+
+def test_a_lock_is_on_what_now_has_the_name_whoever_replaced_it_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, first, real = tmp_path / "lock", list[int](), os.open
+
+    def opening(*given: Any) -> int:
+        opened = real(*given)
+        if not first:
+            first.append(opened)
+            file.rename(tmp_path / "gone")
+            file.touch()
+        return opened
+
+    monkeypatch.setattr(os, "open", opening)
+    held = lock(file, os.O_RDWR | os.O_CREAT)
+    assert os.path.samestat(os.fstat(held), file.stat())
+    os.close(held)
 
 
 class Interrupting(type(Path())):

@@ -122,6 +122,8 @@ def test_a_constant_columns_product_is_zero_or_undefined(estimator):
 def test_sums_of_squares_that_are_none_give_no_coefficient(square):
     products = products_from_differences(np.array([[square, 16]], dtype=object), (0,), (0, 0), 3)
     np.testing.assert_array_equal(coefficients(products, (0,), (0, 0), 3, "paper"), [[math.nan, 0]])
+    # ties make room for a sum that is small enough
+    assert products_from_differences(np.array([[-2]]), (8,), (0,), 3).tolist() == [[9]]
 
 
 # --- strengths
