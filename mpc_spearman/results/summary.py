@@ -118,7 +118,9 @@ def interval(result: Result, pair: Any) -> str:
 
 def _flag(result: Result, pair: Any) -> str:
     names = [(pair.party, pair.source), (result.plan["parties"]["target"]["name"], pair.target)]
-    both = known_columns(result.columns.reindex(names))
+    columns = result.columns
+    places: Any = [columns.index.get_loc(name) for name in names]  # `reindex` takes three times as long
+    both = known_columns(columns.iloc[places])
     if set(both.ties) != {Ties.TWO_VALUES, Ties.NONE}:
         return ""
     at = both.ties == Ties.TWO_VALUES
