@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.sockets import Sockets, hang_up
 from support.meetings import PARTIES, Meeting
 from support.processes import EVER
 
@@ -65,3 +65,23 @@ def test_the_coordinator_ends_when_the_others_have(meet: Callable[..., Meeting])
     met["B"].sockets.close()
     done.join(EVER)
     assert not done.is_alive()
+
+
+def test_hanging_up_ends_though_the_peer_goes_on_sending() -> None:
+    near, far = socket.socketpair()
+    over = threading.Event()
+
+    def trickle() -> None:
+        for _ in range(1000):
+            if over.wait(0.01):
+                return
+            far.send(b"x")
+        far.shutdown(socket.SHUT_WR)
+
+    with near, far:
+        sender = threading.Thread(target=trickle)
+        sender.start()
+        hang_up(near, 0.1)
+        assert sender.is_alive()
+        over.set()
+        sender.join()
