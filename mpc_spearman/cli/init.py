@@ -73,7 +73,7 @@ def _write_own(tables: list[Path], party: str | None) -> None:
         lines += [f"party: {_scalar(party)}", f"key: {_scalar(f'{party}.key')}"]
     for table in tables:
         about, found = _own_keys(table, survey(table))
-        lines += ["# Lines with `# ?` are for you to decide.", *about]
+        lines += _open(about) + about
         said.append(found)
     if file.exists() and not (party and Path(f"{party}.key").exists()):  # whose line is worth more
         raise OutputError(f"{file} exists and is not replaced; move it away first")
@@ -88,7 +88,8 @@ def _write_plan(source: Path, target: Path) -> None:
     (ours_keys, found), (theirs_keys, also) = _own_keys(source, ours), _own_keys(target, theirs)
     alike, common = _normalise(ours, theirs)
     lines = [
-        "# A rehearsal on this machine. Lines with `# ?` are for you to decide.",
+        "# A rehearsal on this machine.",
+        *_open([*ours_keys, *theirs_keys]),
         "reveal: strengths",
         "alignment: intersect  # the rows that both tables have, by their ids",
         alike,
@@ -105,6 +106,10 @@ def _write_plan(source: Path, target: Path) -> None:
     create_once(Path("plan.yaml"), "\n".join([*lines, ""]).encode())
     print(f"{found}\n{also}\n{common:,} ids in common")
     print("plan.yaml: read it, then run `mpc-spearman local plan.yaml`")
+
+
+def _open(lines: list[str]) -> list[str]:
+    return ["# Lines with `# ?` are for you to decide."] * any("# ?" in line for line in lines)
 
 
 def _make_key(name: str) -> str:
@@ -137,7 +142,7 @@ def _normalise(one: Survey, other: Survey) -> tuple[str, int]:
         ours, theirs = (set(id_text(table.ids, steps).to_pylist()) for table in (one, other))
         best = max(best, (len(ours & theirs), steps), key=lambda each: each[0])  # the first of equals
     common, steps = best
-    return f"normalise: [{', '.join(steps)}]  # makes {common:,} ids common to both", common
+    return f"normalise: [{', '.join(steps)}]  # then {common:,} ids are in both tables", common
 
 
 def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:

@@ -40,17 +40,14 @@ def run(parsed: argparse.Namespace) -> int:
     worker = worker_name(party, shard)
     if not parsed.quiet:
         print(printable("\n".join(beginning(plan, party, shard)), keep="\n"), file=sys.stderr)
-    with progress.shown([worker], quiet=parsed.quiet) as display:
-        result = run_party(
-            plan,
-            party,
-            out,
-            shard=shard,
-            folder=Path(parsed.plan).parent,
-            keep_ranks=parsed.keep_ranks,
-            watch=display.watch,
-            note=display.note,
-        )
+    try:
+        with progress.shown([worker], quiet=parsed.quiet) as shown:
+            result = run_party(
+                plan, party, out, shard=shard, folder=Path(parsed.plan).parent,
+                keep_ranks=parsed.keep_ranks, watch=shown.watch, note=shown.note,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"{worker} was stopped, no result was written; the others stop too") from None
     if result is not None:
         terminal.show(result, out / party)
     elif not parsed.quiet:

@@ -209,7 +209,7 @@ def _plan(
     }
     # JSON is YAML, so a setting from Python reads like an override from the command line.
     given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
-    return load_plan(plan, [*overrides, *given], files)
+    return load_plan(plan, overrides if isinstance(overrides, str) else [*overrides, *given], files)
 
 
 def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:

@@ -193,6 +193,7 @@ class CoordinatorMeeting(Meeting):
                 return
             self._seats[peer.number] = _Seat(control)
             self._lacks.pop(peer, None)
+            self._gone.pop(peer, None)
             control.send(again=self._number, left=None)
             self._tell_missing()
 

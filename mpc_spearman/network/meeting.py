@@ -61,6 +61,7 @@ class Meeting:
         self._round: Round | None = None
         self._notes: set[str] = set()
         self._lacks: dict[Party, str] = {}  # which worker is missing at parties that left for lack of it
+        self._gone: dict[Party, str] = {}  # why parties left that have not come again
 
     def fail(self, error: Exception) -> None:
         """Stop, unless this party has stopped for another reason."""
@@ -106,17 +107,25 @@ class Meeting:
             if now > end and not done():
                 missing, seconds = missing or self._roster.peers, self._settings.join_timeout
                 lacks = {peer: self._lacks[peer] for peer in missing if peer in self._lacks}
-                who = [f"{peer}, without {lacks[peer]}," if peer in lacks else str(peer) for peer in missing]
-                hint = "" if self._roster.star else f". {LATE}"
+                never = [peer for peer in missing if peer not in self._gone]
+                who = [
+                    f"{peer}, without {lacks[peer]}," if peer in lacks
+                    else f"{peer}, which left by {self._gone[peer]}," if peer in self._gone
+                    else str(peer)
+                    for peer in missing
+                ]  # fmt: skip
+                hint = f". {LATE}" if never and not self._roster.star else ""
+                first = next(iter(lacks.values()), (never or missing)[0].name)
                 raise PartyMissing(
                     f"{' and '.join(who)} did not join within {seconds:g} s{hint}",
-                    (PartyMissing.__name__, next(iter(lacks.values()), missing[0].name), "connect"),
+                    (PartyMissing.__name__, first, "connect"),
                 )
             if now > line and missing:
                 self._settings.say(f"waiting for {', '.join(map(str, missing))} to join")
                 line += SAY
 
     def _has_left(self, peer: Party, error: str, phase: str) -> None:
+        self._gone[peer] = f"{error} in {phase}"
         again = "; waiting for it again" if self._settings.patient else ""
         self._settings.say(f"{peer.name} left: {error} in {phase}{again}")
 

@@ -74,7 +74,7 @@ def summarize(result: Result, console: Console) -> None:
         sentence, *which = text.split("\n")
         say(f"Warning: {sentence}{' (listed in the report)' if which else ''}", "yellow")
     if len(result.warnings) > _SHOWN_WARNINGS:
-        say(f"... and {len(result.warnings) - _SHOWN_WARNINGS} more warnings, in the report", "yellow")
+        say(f"The report has {len(result.warnings) - _SHOWN_WARNINGS} more.", "yellow")
     cost = totals(result)
     whose = "" if cost.complete else f", {result.party} alone"
     peaks = ", ".join(f"{party} {decimal(size)}" for party, size in cost.memory) or "not measured"

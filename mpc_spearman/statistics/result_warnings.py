@@ -151,7 +151,7 @@ def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
         ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
     return _of(
         ratio > 1,
-        f"{what} have more noise than chance variation, up to {ratio.max(initial=0):.1f} times as much: "
+        f"{what} have more noise than chance variation, up to {ratio.max(initial=0):.2f} times as much: "
         "more rows or fewer columns reduce the noise",
     )
 

@@ -104,7 +104,7 @@ def test_a_warning_about_many_columns_is_one_line() -> None:
 def test_a_long_ranking_is_cut_on_the_terminal() -> None:
     text = printed(synthetic(400, 3, 50, warnings=[f"w{i}" for i in range(12)]))
     assert "... and 30 more, in ranking.csv" in text
-    assert "... and 9 more warnings, in the report" in text
+    assert "The report has 9 more." in text
     assert len(text.splitlines()) <= 40
 
 
