@@ -115,6 +115,21 @@ def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(mee
     assert set(run.classes().values()) == {"PartyMissing"}
 
 
+def test_of_missing_parties_it_is_said_which_had_left_and_why(meet: Meet) -> None:
+    run = meet()
+    hub: Any = run.come(C)
+    run.come(B, "first", fault=TableError("x"))
+    eventually(lambda: hub._gone)
+    with pytest.raises(
+        PartyMissing, match=r"B \(target\), which left by TableError in load, and A "
+    ) as missing:
+        hub._until(lambda: False, time.monotonic())
+    assert missing.value.about == ("PartyMissing", "A", "connect")
+    come(run, A, B)
+    assert_connected(run.wait("C", "B", "A"))
+    assert not hub._gone
+
+
 def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
     run = meet()
     come(run, A, B)
