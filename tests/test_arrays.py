@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,8 +25,15 @@ N = 2_200_000  # of which two columns of int32, or one of 64 bits, are large eno
 def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    modes, unlink = set(), Path.unlink
-    monkeypatch.setattr(Path, "unlink", lambda path: (modes.add(path.stat().st_mode & 0o777), unlink(path)))
+    modes, real = set(), os.open
+
+    def opening(path: Any, *given: Any) -> int:
+        opened = real(path, *given)
+        if ".mpc-spearman-" in str(path):
+            modes.add(os.fstat(opened).st_mode & 0o777)
+        return opened
+
+    monkeypatch.setattr(os, "open", opening)
     small, large = (room((rows,), np.float64, in_file=True) for rows in (9, N))
     assert [isinstance(one, np.memmap) for one in (small, large, room((N,), np.int64, in_file=False))] == [
         False, True, False,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,12 +133,13 @@ def test_a_machine_that_lacks_something_is_an_error(before: str, said: str, tmp_
 
 @pytest.mark.usefixtures("signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_arguments_are_read_has_its_own_exit_code(
-    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
-) -> None:
-    monkeypatch.setattr("mpc_spearman.cli.main._parser", lambda asked: signal.raise_signal(number))
+def test_a_signal_while_arguments_are_read_has_its_own_exit_code(number: signal.Signals) -> None:
+    class Arguments(list[str]):
+        def __getitem__(self, place: Any) -> Any:
+            signal.raise_signal(number)
+
     try:
-        code = main(["local"])
+        code = main(Arguments(["local"]))
     except SystemExit as ended:
         code = ended.code
     assert code == 128 + number

@@ -10,13 +10,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
 from mpc_spearman.errors import PeerDied
-from mpc_spearman.launch import forkserver, supervisor
+from mpc_spearman.launch import forkserver
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
 from support.harness import ROOT, do, notes, server_of
@@ -230,23 +229,22 @@ def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> 
     eventually(lambda: not any(map(alive, everyone)))
 
 
-class Interrupted(SimpleQueue[Any]):
-    """A queue at which the supervisor is interrupted."""
+class Interrupting(dict[str, bytes]):
+    """Tables, at the last of which the supervisor is interrupted; it has asked for two roles by then."""
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        raise KeyboardInterrupt
+    def get(self, worker: str, *default: Any) -> Any:
+        if worker == "A":
+            raise KeyboardInterrupt
+        return default[0]
 
 
-def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(tmp_path: Path) -> None:
     before = children(os.getpid())
-    monkeypatch.setattr(supervisor, "SimpleQueue", Interrupted)
     with (
         pytest.raises(KeyboardInterrupt),
         ForkServer([sys.executable, "-c", "import time; time.sleep(600)"]) as server,
     ):
-        do(tmp_path, "", server=server)
+        do(tmp_path, "", server=server, tables=Interrupting())
     assert children(os.getpid()) <= before
 
 

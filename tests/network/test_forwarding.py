@@ -114,18 +114,15 @@ def test_a_connection_that_comes_when_forwarding_has_ended_is_closed(host: Host)
     assert host.connect(1, 2).recv(1) == b""
 
 
-def test_forwarding_that_ends_as_two_connections_are_joined_ends_both(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = threading.Thread.start
+def test_forwarding_that_ends_as_two_connections_are_joined_ends_both(host: Host) -> None:
     ender = threading.Thread(target=host.forwarding.close)
 
-    def start_late(thread: threading.Thread) -> None:
-        if thread.name == "forward":
-            start(ender)
+    class Threads(list[threading.Thread]):
+        def append(self, thread: threading.Thread) -> None:
+            super().append(thread)
+            ender.start()
             ender.join(0.2)
-        start(thread)
 
-    monkeypatch.setattr(threading.Thread, "start", start_late)
+    host.forwarding._threads = Threads()
     assert [end.recv(1) for end in (host.connect(1, 2), host.connect(2, 1))] == [b"", b""]
     ender.join()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from mpc_spearman import Result, load_plan
 from mpc_spearman.cli.main import main
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
-from mpc_spearman.results import terminal
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -181,7 +182,7 @@ def run_one(source: str, out: Path, key: Path, **more: Any) -> Path:
 
 
 def test_two_runs_merged_are_the_pooled_tables_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = tmp_path / "b.key"
     runs = [run_one("A", tmp_path / "one", key), run_one("D", tmp_path / "two", key, **LIGHT)]
@@ -201,8 +202,14 @@ def test_two_runs_merged_are_the_pooled_tables_answer(
     np.testing.assert_allclose(merged.coefficients.to_numpy(), by_pandas.to_numpy(), rtol=1e-12)
     page = (tmp_path / "both" / "report.html").read_text()
     assert "merged from 2 results" in page
-    monkeypatch.setattr(terminal, "summarize", lambda *_: signal.raise_signal(signal.SIGINT))
-    assert main(["merge", *map(str, runs), "--out", str(tmp_path / "again")]) == 130
+
+    class Output(io.StringIO):
+        def write(self, text: str) -> int:
+            signal.raise_signal(signal.SIGINT)
+            return 0
+
+    with redirect_stdout(Output()):
+        assert main(["merge", *map(str, runs), "--out", str(tmp_path / "again")]) == 130
     assert capsys.readouterr().err == f"interrupted: the results are in {tmp_path / 'again'}\n"
 
 

@@ -31,21 +31,23 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     assert files(tmp_path) == ["link"]
 
 
-def test_a_lock_is_on_what_now_has_the_name_whoever_replaced_it_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, first, real = tmp_path / "lock", list[int](), os.open
+class Replaced(type(Path())):
+    """A path whose file is replaced by another once it is open: at the second use of its name."""
 
-    def opening(*given: Any) -> int:
-        opened = real(*given)
-        if not first:
-            first.append(opened)
-            file.rename(tmp_path / "gone")
+    used = 0
+
+    def __fspath__(self) -> str:
+        Replaced.used += 1
+        if Replaced.used == 2:
+            (file := Path(str(self))).rename(file.with_name("gone"))
             file.touch()
-        return opened
+        return super().__fspath__()
 
-    monkeypatch.setattr(os, "open", opening)
-    held = lock(file, os.O_RDWR | os.O_CREAT)
+
+def test_a_lock_is_on_what_now_has_the_name_whoever_replaced_it_meanwhile(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    held = lock(Replaced(file), os.O_RDWR | os.O_CREAT)
+    assert (tmp_path / "gone").exists()
     assert os.path.samestat(os.fstat(held), file.stat())
     os.close(held)
 
