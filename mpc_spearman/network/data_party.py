@@ -75,6 +75,7 @@ class DataPartyMeeting(Meeting):
                 connection = call(where, left, own.tls, coordinator, Greeting(Use.MEET), own.proxy)
                 assert isinstance(connection, socket.socket)
                 with self._changed:  # what is heard is not heeded before
+                    self._gone.pop(coordinator, None)
                     self._control = Control(
                         connection, coordinator, own.timeout, self._hear, self._lose, self.fail
                     )

@@ -110,7 +110,7 @@ class Meeting:
                 never = [peer for peer in missing if peer not in self._gone]
                 who = [
                     f"{peer}, without {lacks[peer]}," if peer in lacks
-                    else f"{peer}, which left by {self._gone[peer]}," if peer in self._gone
+                    else f"{peer}, which left with {self._gone[peer]}," if peer in self._gone
                     else str(peer)
                     for peer in missing
                 ]  # fmt: skip

@@ -47,10 +47,10 @@ class Closed(OSError):
 
 
 class _Socket(ssl.SSLSocket):
-    """A TLS socket without two flaws of CPython's.
+    """A TLS socket without two flaws of its base class.
 
-    That sends and receives without TLS after a shutdown, and is left open if its peer reset the connection
-    before TLS began.
+    CPython's own sends and receives without TLS after a shutdown, and stays open if the peer has reset the
+    connection before TLS begins.
     """
 
     def getpeername(self) -> Any:

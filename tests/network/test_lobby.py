@@ -121,7 +121,7 @@ def test_of_missing_parties_it_is_said_which_had_left_and_why(meet: Meet) -> Non
     run.come(B, "first", fault=TableError("x"))
     eventually(lambda: hub._gone)
     with pytest.raises(
-        PartyMissing, match=r"B \(target\), which left by TableError in load, and A "
+        PartyMissing, match=r"B \(target\), which left with TableError in load, and A "
     ) as missing:
         hub._until(lambda: False, time.monotonic())
     assert missing.value.about == ("PartyMissing", "A", "connect")
