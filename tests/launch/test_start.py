@@ -95,7 +95,8 @@ def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: s
         if launcher == "torchrun":
             options = ("--nnodes=3", "--nproc_per_node=1", "--max-restarts=0", f"--node_rank={rank}")
             at = ("--master_addr=127.0.0.1", f"--master_port={agent}")
-            command = [str(TORCHRUN), *options, *at, str(ROOT / "launchers" / "cluster.py"), str(plan)]
+            starts = ("--no-python", "--", sys.executable, script, "join")
+            command = [str(TORCHRUN), *options, *at, *starts, str(plan)]
         else:
             command = [sys.executable, script, "join", str(plan)]
         own = ["--table", str(tmp_path / f"{party}.csv")] if party in tables else []

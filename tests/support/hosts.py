@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,13 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.results.result import Result
-from support.harness import ROOT
 from support.members import Members
+from support.pages import PAGES
 from support.plans import everyone
 
 #: Where torchrun's own agents meet.
 AGENT_PORT = 29400
-_TORCHRUN = Path(sys.executable).parent / "torchrun"
+HOSTS = PAGES["docs/hosts.md"]
 _ROUTER, _SUBNET = "10.77.0.254", "10.77.0"
 
 
@@ -58,6 +60,12 @@ class Network:
 
     def address(self, party: str) -> str:
         return f"{_SUBNET}.{self.parties.index(party) + 1}"
+
+    def add_address(self, party: str, *addresses: str) -> None:
+        """Give a party's host further addresses, at which the others reach it."""
+        for address in addresses:
+            run("ip", "-n", self.namespace(party), "address", "replace", address, "dev", "lo")
+            run("ip", "-n", self.router, "route", "replace", address, "via", self.address(party))
 
     def namespace(self, party: str) -> str:
         return f"{self._prefix}-{self.parties.index(party)}"
@@ -150,21 +158,36 @@ class Job(Members):
             self.start(name, hold if name == party else (None, {}), own.get(name, ()))
 
     def torchrun(self) -> None:
-        """Start every role by torchrun, one node each."""
-        meeting = (f"--master_addr={self.address}", f"--master_port={AGENT_PORT}", "--max-restarts=0")
-        workers = f"--nproc_per_node={self.plan.get('shards', 1)}"
-        nodes = (f"--nnodes={len(self.names)}", workers, *meeting)
-        launcher = str(ROOT / "launchers" / "cluster.py")
-        for rank, name in enumerate(self.names):
-            command = [str(_TORCHRUN), *nodes, f"--node_rank={rank}", launcher, *self._asked(name, name)]
+        """Start C, B and A by the commands of the page as they stand there, each in its own folder.
+
+        The address that they name is one of the coordinator's host.
+        """
+        commands = [shlex.split(line) for line in HOSTS.lines("torchrun ")]
+        addresses = {word.partition("=")[2] for line in commands for word in line if "--master_addr=" in word}
+        self.network.add_address(self.names[0], *addresses)
+        bin_first = {"PATH": f"{Path(sys.executable).parent}:{self.environment['PATH']}"}
+        for name, command in zip(self.names, commands, strict=True):
+            folder = self.write_files(name)
             with self._file(name, "stderr").open("wb") as err, self._file(name, "stdout").open("wb") as out:
                 self.parties[name] = subprocess.Popen(
                     self.network.command(name, *command),
-                    cwd=ROOT,
-                    env=self.environment,
+                    cwd=folder,
+                    env=self.environment | bin_first,
                     stdout=out,
                     stderr=err,
                 )
+
+    def write_files(self, name: str) -> Path:
+        """Write the shared plan and a party's local file into a folder of the party's own."""
+        folder, shared = self.folder / "out" / name, deepcopy(self.plan)
+        folder.mkdir(parents=True)
+        for party in everyone(shared):
+            kept = {key: party.pop(key) for key in [*party] if key not in ("name", "identity")}
+            if party["name"] == name:
+                table = {"table": str(self.tables[name])} if name in self.tables else {}
+                (folder / f"{name}.yaml").write_text(json.dumps({"party": name, **kept, **table}))
+        (folder / "cluster.yaml").write_text(json.dumps(shared))
+        return folder
 
     def check(self, expected: Result) -> None:
         """Hold what every party was given, and its status, against the same plan run on one machine."""
@@ -176,8 +199,12 @@ class Job(Members):
                 wanted = wanted.loc[[name]]  # one of several sources is given its own rows
             pd.testing.assert_frame_equal(found, wanted, check_exact=True)
             assert found.to_numpy().tobytes() == wanted.to_numpy().tobytes()
-            status = json.loads((self.folder / "out" / name / name / "status.json").read_text())
+            status = json.loads((self._results(name) / "status.json").read_text())
             assert (status["exit_code"], status["error"], status["result"]) == (0, None, "here")
 
     def result(self, party: str) -> Result:
-        return Result.load(self.folder / "out" / party / party)
+        return Result.load(self._results(party))
+
+    def _results(self, party: str) -> Path:
+        (found,) = (self.folder / "out" / party).glob(f"**/{party}/status.json")
+        return found.parent

@@ -52,6 +52,10 @@ class Page:
         found = re.findall(r"^```(\w*)\n(.*?)^```", self.text, re.M | re.S)
         return [text for its_language, text in found if its_language == language]
 
+    def lines(self, start: str) -> list[str]:
+        """The lines of its code blocks that begin so."""
+        return [line for block in self.blocks() for line in block.splitlines() if line.startswith(start)]
+
     def commands(self) -> list[list[str]]:
         """Every `mpc-spearman …` in a code block or between backticks, as arguments."""
         lines = [line for block in self.blocks() for line in block.splitlines()] + code(self.prose)
