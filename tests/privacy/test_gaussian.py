@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -23,7 +25,7 @@ def _fits(sigma: int, drawn: np.ndarray) -> float:
     return float(stats.chisquare(seen, expected).pvalue)
 
 
-@pytest.mark.parametrize("sigma", [1, 2, 13])
+@pytest.mark.parametrize("sigma", [1, 2, 13, 16, 31, 33, 100])
 def test_draws_have_the_probabilities_of_the_discrete_gaussian(sigma: int) -> None:
     assert _fits(sigma, discrete_gaussian(np.full(100_000, sigma))) > 1e-9
 
@@ -33,10 +35,20 @@ def test_so_do_draws_that_float64_does_not_decide() -> None:
     assert _fits(2, drawn[kept]) > 1e-9
 
 
+def test_no_weight_of_a_strip_is_below_the_density_in_it() -> None:
+    largest = [gaussian._TOP * (Decimal(-k * k) / 2048).exp() for k in range(gaussian._STRIPS)]
+    assert all(
+        weight >= density for weight, density in zip(gaussian._WEIGHTS.tolist(), largest, strict=False)
+    )
+    assert np.array_equal(np.bincount(gaussian._STRIP_OF)[:-1], gaussian._WEIGHTS[:-1])
+
+
 def test_exact_comparisons_are_right() -> None:
-    edge = 11_188_515_852_577_165_299  # ⌊exp(-1/2)·2^64⌋, computed with 50 digits
-    assert [gaussian._below(edge + by, 1, 1) for by in (-edge, -1, 1)] == [True, True, False]
-    assert gaussian._below(2**64 - 1, 0, 1)
+    edge, top = 2_605_029_347, gaussian._TOP  # ⌊exp(-1/2)·2^32⌋, computed with 60 digits
+    assert [gaussian._below(edge + by, top, 1, 1) for by in (-edge, -1, 1)] == [True, True, False]
+    decided = [gaussian._below(edge, top, 1, 1) for _ in range(2000)]  # by the next bits
+    assert abs(np.mean(decided) - 0.487) < 0.08
+    assert gaussian._below(2**32 - 1, top, 0, 1)
 
 
 def test_large_deviations_draw_as_normals_do_and_none_beyond_ten() -> None:
