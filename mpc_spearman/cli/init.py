@@ -175,7 +175,7 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         read = [one.missing for one in used if not one.problem]  # of others the cells were not read yet
         lost = int(np.logical_or.reduce(read).sum())
         yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
-        yield "# ? Leave these rows out (drop_rows), or rank a missing cell as its column's median (middle)?"
+        yield "# ? Leave these rows out (drop_rows), or put such cells in the middle of the ranks (middle)?"
         yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
     left_out = [one for one in found.columns if one not in used]
     if left_out:

@@ -108,6 +108,9 @@ def _of_an_owner(plan: Plan, place: Location, party: DataParty) -> Iterator[tupl
     if isinstance(party.table, Query) and not party.table.order_by and first:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"
         yield (*place, "table"), f"needs order_by, the columns that say which row comes first, under {under}"
+    if party.missing == "middle" and plan.estimator == "paper":
+        how = "use missing: drop_rows, or estimator: tie_corrected"
+        yield (*place, "missing"), f"'middle', but eq. 2 (estimator: paper) needs every cell; {how}"
     drops = {"missing": party.missing == "drop_rows", "duplicates": party.duplicates == "drop"}
     for key in (key for key, drop in drops.items() if drop and plan.alignment == "same"):
         why = "others keep, but alignment: 'same' needs the same rows everywhere"

@@ -92,7 +92,7 @@ class TableKeys(Section):
     )
     missing: Literal["error", "drop_rows", "middle"] = setting(
         "What becomes of missing values. `drop_rows` leaves out rows in which a feature is missing, `middle` "
-        "ranks a missing cell as its column's median, which weakens correlations: "
+        "puts a missing cell in the middle of its column's ranks, which weakens correlations: "
         "docs/tables.md#missing-values.",
         "error",
     )

@@ -1,4 +1,4 @@
-"""Missing values: which values a plan lists as missing, the rows they cost, and how to rank them."""
+"""Missing values: which values a plan lists as missing, the rows they cost, and what their owner is told."""
 
 from __future__ import annotations
 
@@ -139,18 +139,3 @@ def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:
         out += f", {then} also {show(best)}" if out else f"; only {then} you exclude {show(best)}"
     kept = "; missing: middle keeps them" if 5 * lost > n else ""
     return said + out + kept
-
-
-def middle(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return numbers, (n,), in the order of a column whose missing cells hold the median of the others.
-
-    They are twice each value's place among the distinct ones: a median between two values is between these.
-    """
-    known = values[~missing]
-    filled = np.zeros(len(values), dtype=np.int64)
-    if len(known):
-        places = 2 * np.unique(known, return_inverse=True)[1]
-        filled[~missing] = places
-        ordered = np.sort(places)
-        filled[missing] = (ordered[(len(known) - 1) // 2] + ordered[len(known) // 2]) // 2
-    return filled

@@ -110,7 +110,7 @@ class KeptRanks:
                     say("the table changed while it was read: its ranks are not kept")
                     return ranks
                 os.fsync(opened)
-                groups = [(one.how_many, one.step, one.skewness) for one in ranks.groups]
+                groups = [(one.how_many, one.skewness, one.gaps) for one in ranks.groups]
                 kept = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
                 about = {"kept": kept, "groups": groups, "sha256": _checksum(ranks.matrix, groups, kept)}
                 part.replace(file)

@@ -6,6 +6,9 @@ equal values of (t^3 - t)/3,
 
     sum_i x_i^2 = N - T        so    0 <= T <= N,   T = 0 without ties,   T = N for a constant column.
 
+A column with g missing cells ranks the others among themselves, x = 2r - (n - g + 1), and has x = 0 where a
+cell is missing. Its T is N less its sum of squares as well; a missing cell is no part of a group.
+
 By Cauchy-Schwarz every inner product of two such vectors obeys |S| <= N, and N < 2^63 up to
 ``MAX_ROWS``; of more rows see :mod:`mpc_spearman.levels.coefficients`. Terms such as 2S, S + T or t^3 (which
 leaves even uint64 at t = 2,642,246) have no such bound: outside the ring they are Python integers here and in
@@ -37,31 +40,33 @@ LARGEST = 1 << 31
 
 @dataclass(frozen=True)
 class Groups:
-    """A column's groups of equal values, by their sizes."""
+    """A column's groups of equal values, by their sizes, and how many of its cells are missing."""
 
     #: Each size t that a group has, ascending, and how many groups have it: at most about sqrt(2n) pairs.
     how_many: tuple[tuple[int, int], ...]
-    #: The greatest common divisor of all differences of the column's x; 0 for a constant column.
-    step: int
-    #: Third standardised moment of the column's ranks; 0 where they are constant or symmetric.
+    #: Third standardised moment of the column's x; 0 where they are constant or symmetric.
     skewness: float
+    #: How many cells are missing.
+    gaps: int = 0
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Groups:
         """Count the sizes, each at least 1, of the groups from the lowest value to the highest."""
         counts = np.bincount(sizes)
         how_many = tuple((int(t), int(counts[t])) for t in np.flatnonzero(counts))
-        # the doubled average ranks of neighbouring groups are t + t' apart
-        apart = np.flatnonzero(np.bincount(sizes[1:] + sizes[:-1]))
         n = int(sizes.sum())
         x = (2 * np.cumsum(sizes) - sizes) / n - 1
-        skewness = _skewness(n, float(sizes @ (x * x)), float(sizes @ (x * x * x)))
-        return cls(how_many, int(np.gcd.reduce(apart)), skewness)
+        return cls(how_many, _skewness(n, float(sizes @ (x * x)), float(sizes @ (x * x * x))))
+
+    def with_gaps(self, gaps: int) -> Groups:
+        """Return the groups of a column that has missing cells besides."""
+        present = self.n
+        return Groups(self.how_many, self.skewness * math.sqrt((present + gaps) / max(1, present)), gaps)
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return sum(t * count for t, count in self.how_many)
+        return sum(t * count for t, count in self.how_many) + self.gaps
 
     @property
     def count(self) -> int:
@@ -70,13 +75,18 @@ class Groups:
 
     @property
     def outside(self) -> int:
-        """How many rows lie outside the largest group; 0 for a constant column."""
-        return self.n - self.how_many[-1][0]
+        """How many rows lie outside the largest group, or have a value if more have none; 0 if constant."""
+        return self.n - max(self.how_many[-1][0], self.gaps) if self.count > 1 else 0
+
+    @property
+    def tie_term_among_present(self) -> int:
+        """T of the column without its missing cells."""
+        return sum(count * total(t) for t, count in self.how_many)
 
     @cached_property
     def tie_term(self) -> int:
         """T."""
-        return sum(count * total(t) for t, count in self.how_many)
+        return total(self.n) - total(self.n - self.gaps) + self.tie_term_among_present
 
 
 def _skewness(n: int, squares: float, cubes: float) -> float:
@@ -110,17 +120,22 @@ class Ranks:
 
     @property
     def constant(self) -> tuple[bool, ...]:
-        """Which features have a single distinct value, hence no rank correlation."""
-        return tuple(groups.count == 1 for groups in self.groups)
+        """Which features have a single distinct value or none, hence no rank correlation."""
+        return tuple(groups.count < 2 for groups in self.groups)
 
     @property
     def two_values(self) -> tuple[bool, ...]:
-        """Which features have two distinct values."""
-        return tuple(groups.count == 2 for groups in self.groups)
+        """Which features have two distinct values, and one in each row."""
+        return tuple(groups.count == 2 and not groups.gaps for groups in self.groups)
+
+    @property
+    def gaps(self) -> NDArray[np.float64]:
+        """Share of missing cells of each feature, shape (m,)."""
+        return np.array([groups.gaps / self.n for groups in self.groups])
 
     @property
     def skewness(self) -> NDArray[np.float64]:
-        """Skewness of each feature's ranks, shape (m,)."""
+        """Skewness of each feature's x, shape (m,)."""
         return np.array([groups.skewness for groups in self.groups])
 
     @property
@@ -186,7 +201,8 @@ def rank_columns(
     floats stay apart, and -0.0 ties with 0.0.
 
     Columns are boolean, integer or floating point of up to 64 bits, without NaN (`ValueError`), of one length
-    from 1 to ``LARGEST``; there are `m` of them where `columns` has no length. They are taken one after the
+    from 1 to ``LARGEST``; missing cells are masked (`numpy.ma`). There are `m` of them where `columns` has no
+    length. They are taken one after the
     other, and about as many as `workers` are kept at a time: these are threads, and NumPy's sort releases the
     interpreter lock. `tick` is called from the calling thread after each column, and what it raises ends the
     ranking. `place` makes the matrix of a shape.
@@ -199,7 +215,13 @@ def rank_columns(
 
     def rank(index: int, column: NDArray[Any]) -> Groups:
         own.work = getattr(own, "work", None) or _Work(column.size)
-        return _rank_into(matrix[index], column, own.work)
+        if not isinstance(column, np.ma.MaskedArray):
+            return _rank_into(matrix[index], column, own.work)
+        present, missing = column.compressed(), np.ma.getmaskarray(column)
+        x = np.empty(present.size, dtype=np.int32)
+        groups = _rank_into(x, present, own.work) if present.size else Groups((), 0.0)
+        matrix[index][~missing], matrix[index][missing] = x, 0
+        return groups.with_gaps(int(missing.sum()))
 
     def take_first() -> None:
         groups.append(pending.popleft().result())
@@ -231,39 +253,21 @@ def place_ranks(
     """Write a column's x into `out`, (n,), from its rows' places among those with a value.
 
     `blocks` are three arrays each: rows, how many rows have a lower value than each, and how many have none
-    above its own. `gaps` are the rows without a value: they are ranked as the median of the others.
+    above its own. `gaps` are the rows without a value.
     """
-    n, g = len(out), len(gaps)
-    low, high = (n - g - 1) // 2, (n - g) // 2  # the middle of the others: two places if they are even
-    middle = (high, high)  # what the group of gaps is next to, or part of
-    sizes, step, first, sums = Counter[int](), 0, None, np.zeros(2)
-
-    def take(rows: NDArray[np.int64], below: NDArray[np.int64], upto: NDArray[np.int64]) -> None:
-        nonlocal step, first
-        x = below + upto - n
+    present, sizes, sums = len(out) - len(gaps), Counter[int](), np.zeros(2)
+    out[gaps] = 0
+    for rows, below, upto in blocks:
+        x = below + upto - present
         out[rows] = x
-        first = x[0] if first is None else first
-        step = int(np.gcd(step, np.gcd.reduce(x - first)))
         of_size, counts = np.unique(upto - below, return_counts=True)
         sizes.update(dict(zip(of_size.tolist(), counts.tolist(), strict=True)))
-        scaled = x / n
-        sums[:] += (scaled * scaled).sum(), (scaled**3).sum()
-
-    for rows, below, upto in blocks:
-        if g:
-            around = np.flatnonzero((below <= low) & (upto > high))
-            if len(around):
-                middle = int(below[around[0]]), int(upto[around[0]])
-            upto = upto + g * (upto > high)
-            below = below + g * (below > low)
-        if len(rows):
-            take(rows, below, upto)
-    if g:
-        take(gaps, np.full(g, middle[0]), np.full(g, middle[1] + g))
-    if sum(sizes.values()) != n:
+        scaled = x / present
+        sums += (scaled * scaled).sum(), (scaled**3).sum()
+    if sum(sizes.values()) != present:
         raise ValueError("not each row has a rank")
     how_many = tuple((t, rows // t) for t, rows in sorted(sizes.items()))
-    return Groups(how_many, step, _skewness(n, *sums))
+    return Groups(how_many, _skewness(present, *sums)).with_gaps(len(gaps))
 
 
 class _Work:
@@ -280,7 +284,8 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work) -> Gro
     Positions a … b-1 of the sorted column hold the ranks a+1 … b, whose doubled average is a+b+1: of a group
     of equal values there x = a+b+1 - (n+1).
     """
-    n, codes, keys, spare = column.size, work.codes, work.keys, work.spare
+    n = column.size
+    codes, keys, spare = work.codes[:n], work.keys[:n], work.spare[:n]
     _encode(column, codes, spare)
     span = int(codes.max())
     if span <= n:  # few different values: count them
@@ -293,7 +298,7 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work) -> Gro
     dropped = np.uint64(max(0, span.bit_length() + int(width) - 64))
     np.right_shift(codes, dropped, out=keys)
     keys <<= width
-    keys |= work.places
+    keys |= work.places[:n]
     keys.sort()
     np.right_shift(keys, width, out=spare)
     tied = spare[1:] == spare[:-1]
@@ -310,7 +315,7 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work) -> Gro
     if not tied.any():
         found[rows] = np.arange(1 - n, n, 2, dtype=np.int32)
         out[:] = found
-        return Groups(((1, n),), 2, 0.0)
+        return Groups(((1, n),), 0.0)
     bounds = np.concatenate(([0], np.flatnonzero(~tied) + 1, [n]))
     sizes = np.diff(bounds)
     found[rows] = np.repeat((bounds[:-1] + bounds[1:] - n).astype(np.int32), sizes)

@@ -1,9 +1,10 @@
 """A party's table: read it, refuse what cannot be ranked, leave out what its owner excludes.
 
 Everything here happens at one party; nothing is sent. A table leaves as a `Table`: ids as text, features as
-64-bit columns without a missing or infinite value. Any problem raises a `TableError` that names the party,
-the table, the column, how many cells, and the first data row (counted from 1, without header and blank
-lines), but never a cell or an id: an error travels further than a table may.
+64-bit columns without an infinite value, and without a missing one unless the plan says ``missing: middle``.
+Any problem raises a `TableError` that names the party, the table, the column, how many cells, and the first
+data row (counted from 1, without header and blank lines), but never a cell or an id: an error travels further
+than a table may.
 
 Kept exactly: every integer of int64 or uint64, every float64, every decimal, and ids as written. Numbers in a
 CSV file with a decimal point or an exponent are float64, so two that differ only beyond 17 digits tie, and so
@@ -27,7 +28,7 @@ from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
 from mpc_spearman.data.choice import choose, flag_of
-from mpc_spearman.data.gaps import costs, middle
+from mpc_spearman.data.gaps import costs
 from mpc_spearman.data.ranks import Groups, Place, Ranks, in_memory, rank_columns
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at, count_of, listed, show
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
@@ -74,7 +75,8 @@ class Table:
     def column(self, index: int) -> npt.NDArray[Any]:
         """Read the values of one feature, (n,): contiguous int64, uint64 or float64, and finite.
 
-        It may be a view of the caller's data: do not write to it.
+        Under ``missing: middle`` missing cells are masked (`numpy.ma`). It may be a view of the caller's
+        data: do not write to it.
         """
         return self.read(index, self.rows)
 
@@ -163,8 +165,8 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
                 problem = f"all {len(missing)} values are missing"
             elif missing.any() and keys.missing == "error":
                 problem = (
-                    f"{at(missing, 'missing value')}; missing: middle ranks such cells as the "
-                    "median; missing: drop_rows leaves such rows out, under alignment: intersect"
+                    f"{at(missing, 'missing value')}; missing: middle puts such cells in the "
+                    "middle of the ranks; missing: drop_rows leaves such rows out, under alignment: intersect"
                 )
         if problem:
             problems.append(f"column {show(name)}: {problem}")
@@ -207,7 +209,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             raise fail(f"column {show(name)} changed while the table was used")
         if name in flags:
             return empty.astype(np.int64)
-        return middle(values[some], empty) if empty.any() else values[some]
+        return np.ma.masked_array(values[some], empty) if empty.any() else values[some]
 
     def rank(index: int, chosen: npt.NDArray[np.int64] | None, out: npt.NDArray[np.int32]) -> Groups:
         name = features[index]
@@ -232,7 +234,7 @@ def _cost_of(gaps: Mapping[str, npt.NDArray[np.int64]], n: int, incomplete: int)
     if incomplete:
         return costs(gaps, n)
     share = f"up to {max(map(len, gaps.values())) / n:.1%} of a column's cells, which weakens correlations"
-    return f"missing cells of {listed([*gaps])} are ranked as their column's median, {share}"
+    return f"missing cells of {listed([*gaps])} are put in the middle of the ranks, {share}"
 
 
 def _ids(

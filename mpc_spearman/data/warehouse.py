@@ -355,7 +355,7 @@ class Warehouse(Source):
     def rank(self, place: int, rows: Rows | None, out: NDArray[np.int32], *, flag: bool) -> Groups:
         """Have the engine rank a column over some rows (None: all), and take the ranks block by block.
 
-        With `flag`, whether a value is missing is ranked. Else missing cells are ranked as the median.
+        With `flag`, whether a value is missing is ranked.
         """
         order = _ORDER if rows is None else self._take(rows)
         gaps, n = self._missing(place, order), len(out)

@@ -123,6 +123,8 @@ def test_rows_are_left_out_only_under_intersect() -> None:
         assert said.endswith(f" {why}set alignment: intersect")
         load_plan(plan_with({f"parties.sources.0.{key}": value}, alignment="intersect"))
     load_plan(plan_with({"parties.sources.0.missing": "middle"}))
+    said = problem(plan_with({"parties.sources.0.missing": "middle", "estimator": "paper"}))
+    assert "eq. 2 (estimator: paper) needs every cell" in said
 
 
 @pytest.mark.parametrize("written", ["7", "1.5", "true", "[a]"])

@@ -67,7 +67,7 @@ class Owner:
 def right(ranks: Ranks, table: Table) -> bool:
     again = table.ranks()
     both = zip(ranks.groups, again.groups, strict=True)
-    same = all((one.how_many, one.step) == (two.how_many, two.step) for one, two in both)
+    same = all((one.how_many, one.gaps) == (two.how_many, two.gaps) for one, two in both)
     assert np.allclose(ranks.skewness, again.skewness, rtol=1e-12)  # an engine's rows come in any order
     return same and np.array_equal(ranks.matrix, again.matrix)
 

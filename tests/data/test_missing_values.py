@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import rankdata
+from scipy.stats import rankdata, skew
 
 from mpc_spearman.data.gaps import code_among
+from mpc_spearman.data.ranks import total
 from support.tables import columns, frame, read, refusal
 
 GAPS = {"x": [1, None, 3, 4, 5], "y": [0.5, 1.5, None, 3.5, 4.5], "z": [5, 4, 3, 2, 1]}
@@ -88,12 +89,18 @@ def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
 
 @settings(max_examples=40)
 @given(st.lists(st.one_of(st.none(), st.integers(-4, 4)), min_size=3, max_size=12))
-def test_a_missing_cell_is_ranked_as_the_median(cells: list[int | None]) -> None:
+def test_a_missing_cell_is_in_the_middle_of_the_others_ranks(cells: list[int | None]) -> None:
     values = pd.Series(cells, dtype="float64")
     if values.isna().all():
         return
     found = read(frame(values), missing="middle", missing_flags=True)
-    assert rankdata(found.column(0)).tolist() == values.fillna(values.median()).rank().tolist()
+    ranks, present = found.ranks(), int(values.notna().sum())
+    assert ranks.matrix[0].tolist() == (2 * values.rank() - present - 1).fillna(0).tolist()
+    assert ranks.tie_terms[0] == total(len(cells)) - int(np.square(ranks.matrix[0], dtype=np.int64).sum())
+    assert ranks.skewness[0] == pytest.approx(skew(ranks.matrix[0]) if ranks.matrix[0].any() else 0)
+    assert ranks.gaps[0] == (len(cells) - present) / len(cells)
+    assert ranks.two_values[0] == (values.nunique() == 2 and present == len(cells))
+    assert ranks.constant[0] == (values.nunique() == 1)
     assert found.n == len(cells)
     if values.isna().any():
         assert found.features == ("x", "x is missing")
@@ -103,10 +110,13 @@ def test_a_missing_cell_is_ranked_as_the_median(cells: list[int | None]) -> None
         assert (found.features, found.cautions) == (("x",), ())
 
 
-def test_the_median_is_of_the_rows_that_are_used() -> None:
+def test_cells_are_ranked_among_those_that_the_rows_used_have() -> None:
     found = read(frame([1, None, 100, 101, 102], y=[1, 2, 3, 4, 5]), missing="middle")
-    assert rankdata(found.take(np.array([0, 1, 2])).column(0)).tolist() == [1, 2, 3]
-    assert rankdata(found.column(0)).tolist() == [1, 3, 2, 4, 5]
+    assert found.take(np.array([0, 1, 2])).ranks().matrix[0].tolist() == [-1, 0, 1]
+    assert found.ranks().matrix[0].tolist() == [-3, 0, -1, 1, 3]
+    nothing = read(frame([1, None, None], y=[1, 2, 3]), missing="middle").take(np.array([1, 2])).ranks()
+    assert (nothing.constant, nothing.gaps.tolist()) == ((True, False), [1, 0])
+    assert nothing.matrix.tolist() == [[0, 0], [-1, 1]]
 
 
 def test_flags_may_be_excluded_and_are_no_other_column() -> None:

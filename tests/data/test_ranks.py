@@ -66,8 +66,6 @@ def test_ranks_and_tie_terms_follow_their_definition(column):
     sizes = list(Counter(values).values())
     assert groups.how_many == tuple(sorted(Counter(sizes).items()))
     assert (groups.n, groups.count, groups.outside) == (len(values), len(sizes), len(values) - max(sizes))
-    x = by_definition(values)
-    assert groups.step == math.gcd(*(one - x[0] for one in x))
     assert ranks.constant == (len(set(values)) == 1,)
 
 
@@ -94,7 +92,6 @@ def test_long_columns_of_every_kind_are_ranked_as_by_scipy(workers):
         np.testing.assert_array_equal(x, 2 * rankdata(column) - (n + 1))
         sizes = np.unique(column, return_counts=True)[1]
         assert groups.how_many == tuple(sorted(Counter(sizes.tolist()).items()))
-        assert groups.step == (np.gcd.reduce(np.diff(np.unique(x.astype(np.int64)))) if len(sizes) > 1 else 0)
 
 
 def test_no_more_columns_are_held_than_workers_need():

@@ -16,7 +16,7 @@ from support.tables import frame, read, refusal
 
 
 GAPS = (
-    "; missing: middle ranks such cells as the median; "
+    "; missing: middle puts such cells in the middle of the ranks; "
     "missing: drop_rows leaves such rows out, under alignment: intersect"
 )
 ODD = "; if such a cell stands for a missing value, list it under missing_values"
