@@ -30,9 +30,19 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+                _sync_folder(path.parent)
         except BaseException:
             path.unlink()
             raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, or a new file could be lost with the power."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def create_once(path: Path, data: bytes, *, durable: bool = False) -> None:
@@ -60,6 +70,8 @@ def write_whole(
             part.replace(path)
         else:
             os.link(part, path)
+        if durable:
+            _sync_folder(path.parent)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

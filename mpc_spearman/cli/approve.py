@@ -33,7 +33,7 @@ def run(parsed: argparse.Namespace) -> int:
     today = datetime.now(timezone.utc).date()
     if parsed.until < today:
         raise PlanError(f"--until: {parsed.until} is in the past; today is {today} (UTC)")
-    plan, party = party_plan(parsed)
+    plan, party = party_plan(parsed, joins=True)
     file = approve(plan, party, Identity.read(parsed.key, "--key"), parsed.until, parsed.runs)
     print(f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)")
     print(f"plan {spoken(plan.digest())}")

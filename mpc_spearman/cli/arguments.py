@@ -54,15 +54,25 @@ def add_party(parser: argparse.ArgumentParser, whose: str) -> None:
     parser.add_argument("--local", type=path, metavar="FILE", help="its local file: key, table and policy")
 
 
-def party_plan(parsed: argparse.Namespace, table: Path | None = None) -> tuple[Plan, str]:
-    """Load the plan as one party has it, perhaps with another table; return it and the party."""
-    from mpc_spearman.config import load_plan, local_party
+def party_plan(
+    parsed: argparse.Namespace, table: Path | None = None, *, joins: bool = False
+) -> tuple[Plan, str]:
+    """Load the plan as one party has it, perhaps with another table; return it and the party.
+
+    As `joins` has it, `PlanError` if the shared plan has local keys, or a data party gives no local file.
+    """
+    from mpc_spearman.config import DataParty, load_plan, local_party
 
     party: str | None = parsed.party or (local_party(parsed.local) if parsed.local else None)
     if party is None:
         raise PlanError("which party is this? Give its local file (--local) or its name (--party)")
     tables = {} if table is None else {party: table}
-    plan = load_plan(parsed.plan, parsed.settings, tables, local=parsed.local, party=party)
+    plan = load_plan(
+        parsed.plan, parsed.settings, tables, local=parsed.local, party=party, shared_alone=joins
+    )
+    if joins and parsed.local is None and isinstance(plan.party(party), DataParty):
+        how = f"`mpc-spearman init TABLE --party {party}` makes one"
+        raise PlanError(f"party {party} needs its local file (--local), with its table and its policy: {how}")
     return plan, plan.party(party).name
 
 

@@ -1,9 +1,10 @@
-"""Make a party's key and its local file, or a plan for two tables.
+"""Make a party's key, ledger and local file, or a plan for two tables.
 
 With --party, make the party's key (NAME.key) and its local file (NAME.yaml), and print the line for the
 shared plan. The line is not secret; the key is. With a TABLE, the local file also lists its ids and columns,
-which columns are left out and why, and what its owner must decide. With two tables, write a plan to rehearse
-on this machine; the second table is the target's. Nothing is sent.
+which columns are left out and why, what its owner must decide, and the policy: what the owner allows. With
+both, make the ledger too (NAME.ledger). With two tables, write a plan to rehearse on this machine; the second
+table is the target's. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from textwrap import wrap
 
 import numpy as np
 
+from mpc_spearman.config import Policy
 from mpc_spearman.config.fields import party_name
 from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.ids import id_text
@@ -26,6 +28,7 @@ from mpc_spearman.data.survey import Survey, survey
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import create_once
 from mpc_spearman.identity import Identity
+from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.units import printable
 
 # Text that needs no quotes in YAML, whatever its rules for numbers and dates.
@@ -75,12 +78,50 @@ def _write_own(tables: list[Path], party: str | None) -> None:
         about, found = _own_keys(table, survey(table))
         lines += _open(about) + about
         said.append(found)
+    policy = list(_policy(party))
+    if tables:
+        lines += policy
+    else:
+        begin = f"`mpc-spearman ledger --begin {party}.ledger`"
+        lines.append(f"# For a party that has a table: run {begin}, and remove the # before these lines.")
+        lines += [f"# {line}" for line in ("table: TABLE", *policy) if not line.lstrip().startswith("#")]
     if file.exists() and not (party and Path(f"{party}.key").exists()):  # whose line is worth more
         raise OutputError(f"{file} exists and is not replaced; move it away first")
     if party is not None:
         said.append(_make_key(party))
+    if party is not None and tables:
+        said.append(_begin_ledger(Path(f"{party}.ledger")))
     create_once(file, "\n".join([*lines, ""]).encode())
     print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
+
+
+def _policy(party: str | None) -> Iterator[str]:
+    """Yield a data party's policy with its defaults, each key below a sentence on what it means."""
+    yield "# What this owner allows, whatever the shared plan says: docs/plan.md#policy. These are defaults."
+    yield "policy:"
+    if party is not None:
+        yield "  # Where each run is recorded. Keep it on a disk that lasts, and back it up."
+        yield f"  ledger: {_scalar(f'{party}.ledger')}"
+    for key, field in Policy.model_fields.items():
+        if field.default is not None:
+            meaning = str(field.description).split(". ")[0].split(": docs/")[0].rstrip(".")
+            yield from wrap(meaning, _WIDTH, initial_indent="  # ", subsequent_indent="  # ")
+            yield f"  {key}: {_written(field.default)}"
+
+
+def _written(value: object) -> str:
+    """Write a default of a policy as YAML."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    return f"{value:g}" if isinstance(value, float) else str(value).lower()
+
+
+def _begin_ledger(file: Path) -> str:
+    """Make a party's ledger; one of earlier runs stays, and is continued."""
+    if file.exists():
+        return f"{file} exists, and is continued"
+    Ledger.begin(file)
+    return f"{file}: the ledger of its runs"
 
 
 def _write_plan(source: Path, target: Path) -> None:

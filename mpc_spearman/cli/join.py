@@ -1,8 +1,9 @@
 """Run one party's role of a plan on this host.
 
 Every party runs this command on its own host, with the same shared plan. They meet at network.address and
-network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides. Under `shards` every party
-starts several processes, each with its own --shard.
+network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides. A party's own settings are in
+its local file or on its command line, never in the shared plan. Under `shards` every party starts several
+processes, each with its own --shard.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    plan, party = party_plan(parsed, parsed.table)
+    plan, party = party_plan(parsed, parsed.table, joins=True)
     out = parsed.out or default_out(parsed.plan)
     shard = shard_of(plan) if parsed.shard is None else parsed.shard
     worker = worker_name(party, shard)
@@ -43,9 +44,15 @@ def run(parsed: argparse.Namespace) -> int:
     try:
         with progress.shown([worker], quiet=parsed.quiet) as shown:
             result = run_party(
-                plan, party, out, shard=shard, folder=Path(parsed.plan).parent,
-                keep_ranks=parsed.keep_ranks, watch=shown.watch, note=shown.note,
-            )  # fmt: skip
+                plan,
+                party,
+                out,
+                shard=shard,
+                earlier_ledger=Path(parsed.plan).with_name(f"{party}.ledger"),
+                keep_ranks=parsed.keep_ranks,
+                watch=shown.watch,
+                note=shown.note,
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{worker} was stopped, no result was written; the others stop too") from None
     if result is not None:

@@ -1,4 +1,7 @@
-"""Show a data owner's ledger: its runs, and how much they revealed to each partner."""
+"""Show a data owner's ledger: its runs, and how much they revealed to each partner.
+
+With --begin, make a ledger without entries. Runs only continue one: a ledger that is lost should be restored.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,10 @@ coordinator's exact numbers are listed but not counted: it is trusted not to pas
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=path, help="the ledger: NAME.ledger beside the plan")
-    parser.add_argument(
+    parser.add_argument("file", metavar="FILE", type=path, help="the ledger: policy.ledger in the local file")
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument("--begin", action="store_true", help="make the file, which must not exist")
+    change.add_argument(
         "--forget",
         nargs=2,
         metavar=("PARTNER", "REASON"),
@@ -33,6 +38,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
+    if parsed.begin:
+        ledger = Ledger.begin(parsed.file)
+        print(f"{ledger.path}: begun; name it in the local file as `ledger`, below `policy`, and back it up")
+        return 0
     ledger = Ledger(parsed.file)
     if parsed.forget:
         ledger.forget(*parsed.forget)

@@ -7,7 +7,7 @@ which values an override set, so that a problem names the place to correct.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -107,11 +107,36 @@ class Draft:
         for inside, problem in misread:
             self.report((*location, *inside), problem)
 
-    def add_local(self, own: Draft, party: str | None, shared: Mapping[str, Sequence[str]]) -> None:
+    def refuse_local(self, of_party: Collection[str], of_sections: Mapping[str, Collection[str]]) -> None:
+        """Note a problem for every local key in a shared plan: beside any party's name, or in a section.
+
+        Whoever writes the shared plan is not its readers' owner: a policy, a ledger or a file to write that
+        stood there would be somebody else's.
+        """
+        places: list[Location] = [("coordinator",), ("target",)]
+        entries = self._parties()
+        places += [("sources", position) for position in range(len(entries) - 2)]
+        for place, entry in zip(places, entries, strict=True):
+            whose = f"{shown(entry.get('name'))} writes it into its own local file (--local)"
+            for key in [key for key in entry if key in of_party]:
+                self.report(("parties", *place, key), f"is local and no part of a shared plan; {whose}")
+        for section, keys in of_sections.items():
+            there = self.data.get(section)
+            for key in [key for key in keys if isinstance(there, dict) and key in there]:
+                each = "each party writes it into its own local file (--local)"
+                self.report((section, key), f"is local and no part of a shared plan; {each}")
+
+    def add_local(
+        self,
+        own: Draft,
+        party: str | None,
+        sections: Mapping[str, Sequence[str]],
+        shared: Collection[str],
+    ) -> None:
         """Merge a party's local file: beside the party's name, or into a section.
 
-        The file's ``party`` names the owner, or else `party`. `shared` has the sections of the shared plan
-        that it may have keys of, and these keys.
+        The file's ``party`` names the owner, or else `party`. `sections` has the sections of the shared plan
+        that it may have keys of, and these keys; `shared` are keys beside a name that are not local.
         """
         said = own.data.pop("party", None)
         names = [entry.get("name") for entry in self._parties()]
@@ -120,20 +145,20 @@ class Draft:
             own.report(("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}")
         elif name not in names:
             own.report(("party",), f"{shown(name)} is not a party of the plan {self.where}")
-        elif own.data.keys() & {"name", "identity"}:
-            own.report((), "a party's name and identity belong in the shared plan")
+        elif wrong := own.data.keys() & set(shared):
+            own.report((min(wrong),), f"is shared: only the shared plan can have it ({self.where})")
         else:
             index = names.index(name)
             roles: tuple[Location, ...] = (("coordinator",), ("target",), ("sources", index - 2))
             below = ("parties", *roles[min(index, 2)])
             for key, value in own.data.items():
-                if key not in shared:
+                if key not in sections:
                     self._parties()[index][key] = value
                     self.origins[(*below, key)] = own.where
                     continue
                 section = value if isinstance(value, dict) else {}
-                for inside in section.keys() - set(shared[key]):
-                    own.report((key, inside), f"is not local; local keys here: {', '.join(shared[key])}")
+                for inside in section.keys() - set(sections[key]):
+                    own.report((key, inside), f"is not local; local keys here: {', '.join(sections[key])}")
                 self.data[key] = {**(self.data.get(key) or {}), **section}
                 self.origins.update(dict.fromkeys(((key, inside) for inside in section), own.where))
         self.problems += own.problems

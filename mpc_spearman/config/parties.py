@@ -100,8 +100,9 @@ class Policy(Section):
     )
     min_key_bits: Count = key_bits("The shortest Paillier key (`he.key_bits`) that this owner accepts.")
     ledger: OptionalFile = optional_file(
-        "This owner's record of how much its runs revealed to each partner, made at first use: "
-        "docs/privacy.md#the-ledger. Left out, `join` uses `NAME.ledger` beside the plan; `local` keeps none."
+        "This owner's record of how much its runs revealed to each partner: docs/privacy.md#the-ledger. "
+        "`mpc-spearman init` makes it, or `mpc-spearman ledger --begin FILE`. `join` needs one, `local` does "
+        "not."
     )
     approved_by: PublicKey | None = setting(
         "`join` runs only what the owner of this public key has approved: docs/hosts.md#approval.",
@@ -254,6 +255,9 @@ class TargetParty(DataParty):
 
 
 AnyOne = CoordinatorParty | DataParty
+#: A party's keys that all parties agree on, since they define the run; its others are local.
+SHARED_BESIDE_NAME = ("name", "identity")
+LOCAL_BESIDE_NAME = TargetParty.model_fields.keys() - {*SHARED_BESIDE_NAME}  # whose keys include all others'
 
 
 class Parties(Section):

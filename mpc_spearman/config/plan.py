@@ -3,7 +3,9 @@
 A plan is a YAML file (or a mapping in Python). Everything in it is **shared**, the same for all
 parties and compared in the handshake, except what stands beside a party's ``name`` and ``identity``: its
 ``key``, its ``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are
-**local**, never sent and not in the digest. On one machine a single file may hold both.
+**local**, never sent and not in the digest. For a rehearsal on one machine a single file may hold both.
+Between organisations local keys come from their owner's local file or command line alone, since somebody else
+writes the shared plan.
 
 `load_plan` reports all wrong values at once, each on a line that names the file (or the override), the key,
 the value, and what would be allowed; if there are none, it reports conflicting values.
@@ -23,7 +25,14 @@ from pydantic_core import PydanticCustomError
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Number, Section, Text, setting, whole
-from mpc_spearman.config.parties import AnyOne, DataParty, Parties, Query
+from mpc_spearman.config.parties import (
+    LOCAL_BESIDE_NAME,
+    SHARED_BESIDE_NAME,
+    AnyOne,
+    DataParty,
+    Parties,
+    Query,
+)
 from mpc_spearman.config.scale import Reveal, granted_by_default
 from mpc_spearman.config.sections import (
     Alignment,
@@ -174,7 +183,8 @@ class Plan(Section):
         local = {section: set(keys) for section, keys in LOCAL.items()}
         content = self.model_dump(mode="json", exclude={"parties": True, **local})
         # Only these, so that a field added to a data party stays local by default.
-        known: dict[str, Any] = {"coordinator": _KNOWN, "target": _KNOWN, "sources": {"__all__": _KNOWN}}
+        beside = set(SHARED_BESIDE_NAME)
+        known: dict[str, Any] = {"coordinator": beside, "target": beside, "sources": {"__all__": beside}}
         content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
         return content
 
@@ -198,7 +208,7 @@ class Plan(Section):
     def restricted_to(self, name: str) -> Plan:
         """Return the plan as party `name` may hold it: of all local parts, only its own."""
         return self.with_party(
-            self.party(name), lambda other: type(other)(name=other.name, identity=other.identity)
+            self.party(name), lambda other: type(other)(**other.model_dump(include=set(SHARED_BESIDE_NAME)))
         )
 
     def with_party(self, own: AnyOne, others: Callable[[AnyOne], AnyOne] = lambda other: other) -> Plan:
@@ -216,10 +226,10 @@ class Plan(Section):
         return self.model_copy(update={"parties": parties.model_copy(update=update)})
 
 
-#: What of a party is shared.
-_KNOWN = {"name", "identity"}
 #: Of sections that are shared, the keys that are not.
 LOCAL = {"network": ("message_timeout", "address", "port", "proxy"), "he": ("workers",)}
+#: Local keys that a shared plan may have all the same: where the parties meet is the same for most of them.
+MEETING_PLACE = ("address", "port")
 
 
 def load_plan(
@@ -228,6 +238,8 @@ def load_plan(
     tables: Mapping[str, Path | None] = MappingProxyType({}),
     local: Path | None = None,
     party: str | None = None,
+    *,
+    shared_alone: bool = False,
 ) -> Plan:
     """Read a plan, change it as asked, and check it; a `PlanError` has one problem per line.
 
@@ -241,10 +253,12 @@ def load_plan(
     tables : mapping
         Party name to table, in place of the plan's; None for a table that is not a file.
     local : Path, optional
-        One party's local file: the keys that belong beside its name, and those of `LOCAL`. They come before
-        the plan's and after the overrides.
+        One party's local file: the keys that belong beside its name, and those of `LOCAL`. Overrides come
+        before it.
     party : str, optional
         Its owner, if the file does not name it (``party``).
+    shared_alone : bool
+        Refuse local keys in `source`, other than `MEETING_PLACE`; with a `local` file they always are.
 
     Returns
     -------
@@ -256,9 +270,12 @@ def load_plan(
         raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")
     draft = Draft.read(source)
     draft.place_files(draft.folder)
+    if local is not None or shared_alone:
+        sections = {section: {*keys} - {*MEETING_PLACE} for section, keys in LOCAL.items()}
+        draft.refuse_local(LOCAL_BESIDE_NAME, sections)
     if local is not None:
         own = Draft.read(local)
-        draft.add_local(own, party, LOCAL)
+        draft.add_local(own, party, LOCAL, SHARED_BESIDE_NAME)
         draft.place_files(own.folder)
     approvers = draft.approvers()
     for override in overrides:

@@ -30,7 +30,7 @@ def run_party(
     out: Path,
     *,
     shard: int = 0,
-    folder: Path | None = None,
+    earlier_ledger: Path | None = None,
     keep_ranks: Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
@@ -39,9 +39,9 @@ def run_party(
 
     The plan has this party's local part. The run directory is ``out/<party>``; its ``status.json`` says how
     the run ended, also where there is no result. A further worker (`shard`) has no table, ledger or result,
-    and its ``status.json`` is alone in ``out/<party>.shard=<shard>``. If the policy names no ledger, it is
-    ``<party>.ledger`` in the `folder` of the owner's plan, or else in `out`. Under `keep_ranks` the owner
-    keeps its table's ranks (docs/tables.md#keep-ranks-for-later-runs).
+    and its ``status.json`` is alone in ``out/<party>.shard=<shard>``. If a data party's policy names no
+    ledger, the run continues `earlier_ledger`, if there is such a file. Under `keep_ranks` the owner keeps
+    its table's ranks (docs/tables.md#keep-ranks-for-later-runs).
 
     Raises the `MpcSpearmanError` that ended the run for this party.
     """
@@ -51,7 +51,6 @@ def run_party(
         raise PlanError(f"--shard {shard}: under shards: {plan.shards} a worker's number is {numbers}")
     # No party's name has a =.
     directory = out.absolute() / (f"{party}.shard={shard}" if shard else party)
-    ledger = (out if folder is None else folder).absolute() / f"{party}.ledger"
     phase, started, ending = "start", datetime.now(timezone.utc), None
 
     def watch_phase(party: str, now: str, done: int, of: int) -> None:
@@ -68,7 +67,7 @@ def run_party(
         try:
             approval = check_approval(plan, party)  # of the plan as it is written
             if not shard:
-                plan = _with_ledger(plan, party, ledger)
+                plan = _with_ledger(plan, party, earlier_ledger, note)
                 if approval is not None:
                     _check_runs(approval, plan, party)
             point = meeting_point(plan, party, shard=shard)
@@ -89,19 +88,30 @@ def run_party(
             _write_status(directory, plan, worker_name(party, shard), started, phase, ending)
 
 
-def _with_ledger(plan: Plan, party: str, file: Path) -> Plan:
-    """Give a data party whose policy names no ledger one in that file."""
+def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.Note) -> Plan:
+    """Return the plan with a ledger for a data party: its policy's, or one that an earlier version has made.
+
+    `PlanError` if there is none. A run never begins one: it would forget what another has counted.
+    """
     own = plan.party(party)
     if not isinstance(own, DataParty) or own.policy.ledger is not None:
         return plan
-    policy = own.policy.model_copy(update={"ledger": file})
+    if earlier is None or not earlier.exists():
+        raise PlanError(
+            f"party {party} has no ledger. If earlier runs had one, restore it; otherwise make one with "
+            f"`mpc-spearman ledger --begin {party}.ledger`. Then name it in its local file: `ledger`, below "
+            "`policy`"
+        )
+    ledger = earlier.absolute()
+    note(party, f"continues {ledger}, an earlier version's ledger; name it in the local file (policy.ledger)")
+    policy = own.policy.model_copy(update={"ledger": ledger})
     return plan.with_party(own.model_copy(update={"policy": policy}))
 
 
 def _check_runs(approval: Approval, plan: Plan, party: str) -> None:
     """See before anyone is met that an approval is not used up; the ledger counts a run before it sends."""
     own = plan.party(party)
-    if isinstance(own, DataParty) and own.policy.ledger is not None and own.policy.ledger.exists():
+    if isinstance(own, DataParty) and own.policy.ledger is not None:
         check_used(approval, Ledger(own.policy.ledger).entries())
 
 

@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from mpc_spearman.config import Approval
 from mpc_spearman.config.wording import canonical, nearest, shown
 from mpc_spearman.errors import ApprovalError, PlanError, PolicyError
-from mpc_spearman.files import check_private
+from mpc_spearman.files import check_private, create_once
 from mpc_spearman.privacy.charges import (
     Charge,
     ChargedRun,
@@ -46,18 +46,28 @@ _SETTING = "policy.ledger"
 
 
 class Ledger:
-    """One owner's ledger, which several processes may use at once. The first `charge` makes its file.
+    """One owner's ledger, which several processes may use at once. Only `begin` makes its file.
 
-    Every method raises `PlanError` if the file cannot be used, or others may read it, and `PolicyError` if it
-    is damaged, naming the line, or of another format.
+    Every method raises `PlanError` if the file is missing, cannot be used, or others may read it, and
+    `PolicyError` if it is damaged, naming the line, or of another format.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))
 
+    @classmethod
+    def begin(cls, path: Path) -> Ledger:
+        """Make a ledger without entries, and sync it to the disk.
+
+        `OutputError` if the file exists, which is never replaced, or cannot be made.
+        """
+        made = cls(path)
+        create_once(made.path, canonical({"ledger": FORMAT}).encode() + b"\n", durable=True)
+        return made
+
     def check(self, party: str, told: Mapping[str, Told], lifetime: float) -> None:
-        """Refuse what `charge` would refuse, before anyone is met. A ledger not yet begun has nothing."""
-        self._refuse(party, told, self.entries() if self.path.exists() else [], lifetime)
+        """Refuse what `charge` would refuse, before anyone is met."""
+        self._refuse(party, told, self.entries(), lifetime)
 
     def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
         """Write a run down, perhaps as one of an approval's. It is on the disk when this returns.
@@ -66,9 +76,7 @@ class Ledger:
         written if a partner would be told more than `lifetime` (``policy.lifetime``) in all, `PolicyError`,
         or the approval is used up, `ApprovalError`.
         """
-        with self._opened("a+b") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                self._begin(file)
+        with self._opened("r+b") as file:
             entries, check = self._read(file)
             if approval is not None:
                 check_used(approval, entries)
@@ -113,28 +121,26 @@ class Ledger:
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[FileIO]:
-        """Open and lock the file; only ``a+b`` makes it."""
+        """Open and lock the file."""
         try:
-            # Unbuffered: what is not written whole must not be tried again on closing.
-            with FileIO(self.path, mode, opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            # Unbuffered: what is not written whole must not be tried again on closing. A pipe does not block.
+            with FileIO(
+                self.path, mode, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)
+            ) as file:
                 about = os.fstat(file.fileno()).st_mode
                 if not stat.S_ISREG(about):
                     raise PlanError(f"{_SETTING}: {self.path} is not a regular file")
                 fcntl.flock(file, fcntl.LOCK_SH if mode == "rb" else fcntl.LOCK_EX)
-                if os.fstat(file.fileno()).st_size:
-                    self._header(file)  # another file is refused as that, whoever may read it
+                self._header(file)  # another file is refused as that, whoever may read it
                 check_private(self.path, about, _SETTING)
                 yield file
+        except FileNotFoundError:
+            raise PlanError(
+                f"{_SETTING}: {self.path} does not exist. If earlier runs had it, restore it, since without "
+                f"it their losses are forgotten; otherwise `mpc-spearman ledger --begin {self.path}`"
+            ) from None
         except OSError as error:
             raise PlanError(f"{_SETTING}: {self.path} cannot be used: {error.strerror}") from None
-
-    def _begin(self, file: FileIO) -> None:
-        _append(file, canonical({"ledger": FORMAT}))
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)  # or the name could be lost with the power, and with it what was charged
-        finally:
-            os.close(folder)
 
     def _header(self, file: FileIO) -> str:
         """Read the first line; return what the first check is over."""
@@ -143,7 +149,7 @@ class Ledger:
             content = json.loads(file.readline())
             found, check = content["ledger"], content.get("key", "")
         except (ValueError, TypeError, KeyError, AttributeError):
-            why = "this is not the first line of a ledger; a run makes its party's, NAME.ledger"
+            why = "this is not the first line of a ledger; `mpc-spearman ledger --begin FILE` makes one"
             raise PolicyError(f"{_SETTING}: {self.path}, line 1: {why}") from None
         if found not in _READ or not isinstance(check, str):
             raise PolicyError(
@@ -168,7 +174,7 @@ class Ledger:
             if not whole:
                 raise PolicyError(
                     f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or "
-                    "removed. Restore a copy of the ledger, or name another file to begin a new one"
+                    "removed. Restore a copy of the ledger"
                 )
         if rest:
             raise PolicyError(

@@ -18,7 +18,9 @@ from mpc_spearman.identity import Identity
 from support.harness import ROOT
 from support.plans import mapping
 
-RANKING, STRENGTHS = (str(ROOT / "configs" / f"{name}.yaml") for name in ("ranking", "strengths"))
+RANKING, STRENGTHS, CLUSTER = (
+    str(ROOT / "configs" / f"{name}.yaml") for name in ("ranking", "strengths", "cluster")
+)
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -57,9 +59,9 @@ def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys
 
 def test_the_coordinator_that_names_itself_is_told_all_of_the_plan(capsys, tmp_path):
     (tmp_path / "C.yaml").write_text("party: C\nkey: C.key\n", encoding="utf-8")
-    everything = said(capsys, RANKING)
-    assert said(capsys, RANKING, "--local", str(tmp_path / "C.yaml")) == everything
-    assert said(capsys, RANKING, "--party", "C") == everything
+    everything = said(capsys, CLUSTER)
+    assert said(capsys, CLUSTER, "--local", str(tmp_path / "C.yaml")) == everything
+    assert said(capsys, CLUSTER, "--party", "C") == everything
 
 
 def test_results_come_before_facts_that_reveal_nothing(capsys):

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from mpc_spearman import run_local
 from mpc_spearman.cli.main import main
-from mpc_spearman.config import DataParty, load_plan
+from mpc_spearman.config import DataParty, Policy, load_plan
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import OutputError, PlanError, TableError
+from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
 from support.plans import mapping
@@ -65,6 +67,33 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     assert own("A.yaml").duplicates == "drop"
     assert "# ? No column identifies every row" in Path("b.yaml").read_text()
     assert own("A.yaml").key == Path("A.key").absolute()
+
+
+@pytest.mark.usefixtures("here")
+def test_an_owner_gets_a_ledger_and_a_policy_that_says_all_it_allows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("a.csv").write_text("id,x\n1,1\n2,3\n")
+    assert main(["init", "a.csv", "--party", "A"]) == 0
+    written = yaml.safe_load(Path("A.yaml").read_text())["policy"]
+    assert set(written) == set(Policy.model_fields) - {"approved_by", "approval"}
+    ledger = Path("A.ledger").absolute()
+    assert own("A.yaml").policy == Policy(ledger=ledger)
+    assert Ledger(ledger).entries() == []
+    ledger.write_bytes(b'{"ledger":2}\n ')  # of earlier runs: never begun anew
+    Path("A.yaml").unlink()
+    Path("A.key").unlink()
+    capsys.readouterr()
+    assert main(["init", "a.csv", "--party", "A"]) == 0
+    assert ledger.read_bytes() == b'{"ledger":2}\n '
+    assert "A.ledger exists, and is continued" in capsys.readouterr().out
+    assert main(["init", "--party", "B"]) == 0  # without a table: the coordinator, or a query's owner
+    assert not Path("B.ledger").exists()
+    lines = Path("B.yaml").read_text().splitlines()
+    assert "`mpc-spearman ledger --begin B.ledger`" in lines[3]
+    Path("B.yaml").write_text("\n".join(["party: B", *(line.removeprefix("# ") for line in lines[4:])]))
+    plan = load_plan(mapping(cautious=True), local=Path("B.yaml"))
+    assert plan.owner("B").policy == Policy(ledger=Path("B.ledger").absolute())
 
 
 @pytest.mark.usefixtures("here")

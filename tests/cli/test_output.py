@@ -16,7 +16,7 @@ import pytest
 
 from mpc_spearman import Result, errors
 from support.harness import ROOT
-from support.plans import LIGHT, mapping, with_keys
+from support.plans import LIGHT, mapping, split, with_keys
 from support.processes import free_port
 from support.server import Command
 
@@ -29,7 +29,7 @@ RUNNING = b"running: C, B, A\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a plan, for all parties on this machine, and its tables."""
+    """A folder with a plan for all parties on this machine, the same for each alone, and its tables."""
     values = np.random.default_rng(3).normal(size=(2, 50))
     for party, column in zip("AB", values, strict=True):
         table = pd.DataFrame({"id": [f"p{i}" for i in range(50)], NAME: column})
@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     plan = with_keys(mapping(**LIGHT, network={"address": "127.0.0.1", "port": free_port()}), tmp_path)
     plan["parties"]["target"]["table"], plan["parties"]["sources"][0]["table"] = "B.csv", "A.csv"
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
+    (tmp_path / "shared.yaml").write_text(json.dumps(split(plan, tmp_path)))
     return tmp_path
 
 
@@ -113,7 +114,7 @@ def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None
 
 def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes], full: IO[bytes]) -> None:
     def join(party: str) -> tuple[str, ...]:
-        return ("join", "plan.yaml", "--party", party, "--out", "out")
+        return ("join", "shared.yaml", "--local", f"{party}.local", "--out", "out")
 
     streams = {"C": {"stdout": nobody_reads}, "B": {"stdout": full}, "A": {"stderr": full}}
     parties = {

@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from mpc_spearman.cli.main import main
-from mpc_spearman.config import approval, check_approval, load_plan
+from mpc_spearman.config import Plan, approval, check_approval, load_plan
 from mpc_spearman.errors import ApprovalError, OutputError, PlanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch.join import run_party
+from mpc_spearman.privacy.ledger import Ledger
 from support.in_memory import run_in_memory
 from support.plans import mapping
 
@@ -25,27 +26,34 @@ FUTURE = "2999-12-31"
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A folder with a plan whose source asks for approval, the officer's key, and an approval."""
+    """A folder with a plan, A's local file that asks for approval, the officer's key, and an approval."""
     folder = tmp_path / "ours"
     folder.mkdir()
     assert main(["key", str(folder / "officer.key")]) == 0
     content = mapping(cautious=True, alignment="intersect", network={"address": "127.0.0.1", "port": 9})
-    content["parties"]["sources"][0] |= {
+    own = {
+        "party": "A",
         "table": "insurer.csv",
         "policy": {"ledger": "A.ledger", "approved_by": str(Identity.read(folder / "officer.key", "key"))},
     }
     (folder / "plan.yaml").write_text(yaml.safe_dump(content))
+    (folder / "A.yaml").write_text(yaml.safe_dump(own))
+    Ledger.begin(folder / "A.ledger")
     assert approve(folder) == 0
     return folder
 
 
 def approve(folder: Path, *arguments: str, until: str = FUTURE, key: str = "officer.key") -> int:
-    signed = [str(folder / "plan.yaml"), "--party", "A", "--key", str(folder / key), "--until", until]
-    return main(["approve", *signed, *arguments])
+    files = [str(folder / "plan.yaml"), "--local", str(folder / "A.yaml"), "--key", str(folder / key)]
+    return main(["approve", *files, "--until", until, *arguments])
+
+
+def loaded(folder: Path, *settings: str) -> Plan:
+    return load_plan(folder / "plan.yaml", settings, local=folder / "A.yaml")
 
 
 def check(folder: Path, *settings: str) -> Any:
-    return check_approval(load_plan(folder / "plan.yaml", settings), "A")
+    return check_approval(loaded(folder, *settings), "A")
 
 
 def test_an_approval_is_valid_in_a_copy_of_the_folder(made: Path, tmp_path: Path) -> None:
@@ -54,7 +62,7 @@ def test_an_approval_is_valid_in_a_copy_of_the_folder(made: Path, tmp_path: Path
     assert (found.party, found.runs, str(found.until)) == ("A", 1, FUTURE)
     # where the party can be reached says nothing of what it gives
     assert check(made, "parties.sources.A.listen=10.0.0.7:29501") == found
-    plan = load_plan(made / "plan.yaml")
+    plan = loaded(made)
     assert check_approval(plan, "B") is None
     assert check_approval(plan, "C") is None
 
@@ -66,17 +74,17 @@ def forge(file: Path) -> None:
 def expire(file: Path) -> None:
     officer = Identity.read(file.with_name("officer.key"), "key")
     over = date.today() - timedelta(days=2)
-    approval.approve(load_plan(file.with_name("plan.yaml")), "A", officer, over, 1)
+    approval.approve(loaded(file.parent), "A", officer, over, 1)
 
 
 def sign_by_another(file: Path) -> None:
     main(["key", str(file.with_name("other.key"))])
-    plan = file.with_name("plan.yaml")
-    text = plan.read_text()
+    own = file.with_name("A.yaml")
+    text = own.read_text()
     ours, other = (str(Identity.read(file.with_name(f"{name}.key"), "key")) for name in ("officer", "other"))
-    plan.write_text(text.replace(ours, other))
+    own.write_text(text.replace(ours, other))
     assert approve(file.parent, key="other.key") == 0
-    plan.write_text(text)
+    own.write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +106,8 @@ def test_anything_else_ends_join_before_it_meets_anyone(made: Path, spoil: Calla
     spoil(made / "A.approval")
     with pytest.raises(ApprovalError):
         check(made)
-    code = main(["join", str(made / "plan.yaml"), "--party", "A", "--out", str(made / "out")])
+    own = ("--local", str(made / "A.yaml"), "--out", str(made / "out"))
+    code = main(["join", str(made / "plan.yaml"), *own])
     assert code == ApprovalError.exit_code == 26
     assert not (made / "out" / "A" / "result.json").exists()
 
@@ -133,7 +142,7 @@ def test_no_setting_takes_the_rule_away(made: Path, setting: str) -> None:
 
 
 def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
-    plan = load_plan(made / "plan.yaml")
+    plan = loaded(made)
     assert approve(made) == 0
     approval = check_approval(plan, "A")
     table = pd.DataFrame({"id": range(400), "x": range(400)})

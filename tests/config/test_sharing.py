@@ -206,7 +206,7 @@ def test_a_local_file_adds_local_keys_and_no_shared_ones(tmp_path: Path) -> None
     for text, said in {
         "party: B\nreveal: ranking\n": "B.yaml: parties.target.reveal: there is no such key",
         "party: B\nnetwork: {timeout: 3}\n": "B.yaml: network.timeout: is not local; local keys",
-        "party: B\nidentity: x\n": "B.yaml: a party's name and identity belong",
+        "party: B\nidentity: x\n": "B.yaml: identity: is shared: only the shared plan can have it",
         "party: X\n": "B.yaml: party: 'X' is not a party of the plan",
         "key: B.key\n": "B.yaml: party: null is not a party",
         "party: B\ntable: [1]\n": "B.yaml: parties.target.table: ",
@@ -218,6 +218,40 @@ def test_a_local_file_adds_local_keys_and_no_shared_ones(tmp_path: Path) -> None
     file.write_text("party: B\n")
     with pytest.raises(PlanError, match="this is the file of 'B', but the command names 'A'"):
         load_plan(shared, local=file, party="A")
+
+
+SOMEBODY_ELSES = {
+    "parties.coordinator.listen": "127.0.0.1:1",
+    "parties.target.table": "/etc/passwd",
+    **{f"parties.sources.0.{key}": value for key, value in LOCAL.items()},
+    "parties.target.alignment_key": "/tmp/key",
+    "network.proxy": "http://10.6.6.6:3128",
+    "network.message_timeout": 9,
+    "he.workers": 1,
+}
+
+
+def test_a_shared_plan_cannot_set_what_is_local_at_any_party(tmp_path: Path) -> None:
+    """Its author is not the owner: with a local file that is silent, its word would count."""
+    file, own = tmp_path / "plan.yaml", tmp_path / "A.yaml"
+    own.write_text("party: A\nkey: A.key\n")
+    meeting = {"network.address": "10.0.0.7", "network.port": 4711}
+    everything = plan_with({"alignment": "intersect", **meeting, **SOMEBODY_ELSES})
+    file.write_text(json.dumps(everything))
+    # The old rule, and still that of rehearsals: whoever writes the one file writes everybody's policy.
+    assert load_plan(file).owner("A").policy.lifetime == 43.4343
+    for how in ({"local": own}, {"shared_alone": True}):
+        with pytest.raises(PlanError) as raised:
+            load_plan(file, **how)
+        lines = str(raised.value).splitlines()
+        start = f"{file}: "
+        assert {line.removeprefix(start).partition(": ")[0] for line in lines} == set(SOMEBODY_ELSES)
+        assert all(line.startswith(start) and "local file (--local)" in line for line in lines)
+    file.write_text(json.dumps(plan_with({"alignment": "intersect", **meeting})))
+    mine = [f"parties.sources.A.{key}={json.dumps(LOCAL[key])}" for key in ("exclude", "policy")]
+    plan = load_plan(file, mine, local=own)  # the command line is the owner's
+    assert plan.owner("A").policy.lifetime == 43.4343
+    assert plan.network.port == 4711
 
 
 def test_every_party_has_its_own_valid_key() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,22 @@ import pytest
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.config import load_plan
-from mpc_spearman.errors import ApprovalError, HandshakeError, MpcSpearmanError, OutputError, PlanError
+from mpc_spearman.errors import (
+    ApprovalError,
+    HandshakeError,
+    MpcSpearmanError,
+    OutputError,
+    PlanError,
+    TableError,
+)
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch import join
 from support.harness import ROOT
+from support.plans import mapping, split, with_keys
 
 CLUSTER = ROOT / "configs" / "cluster.yaml"
 CLINIC = ROOT / "data" / "clinic.csv"
+LOCAL = ("--local", str(ROOT / "configs" / "local" / "B.yaml"))
 
 
 @pytest.fixture(autouse=True)
@@ -46,16 +56,22 @@ def test_nowhere_to_write(tmp_path: Path) -> None:
         (["--party", "Z"], "", PlanError, "the plan has no party 'Z'; parties: C, B, A"),
         (["--party", "C"], "", PlanError, "this plan is a draft, without an identity of C and B and A"),
         (["--party", "C"], "1", HandshakeError, "RANK is 1, but in the plan C (coordinator) is number 0: "),
+        (["--party", "B"], "", PlanError, "party B needs its local file (--local)"),
         (
-            ["--party", "B", "--shard", "2", "shards=2"],
+            [*LOCAL, "parties.target.policy={}"],
+            "",
+            PlanError,
+            "party B has no ledger. If earlier runs had one",
+        ),
+        (
+            [*LOCAL, "--shard", "2", "shards=2"],
             "",
             PlanError,
             "--shard 2: under shards: 2 a worker's number is 0 to 1",
         ),
         (
             [
-                "--party",
-                "B",
+                *LOCAL,
                 "--shard",
                 "1",
                 "shards=2",
@@ -81,6 +97,64 @@ def test_an_error_in_the_plan_or_the_party_leaves_no_result(
     command = ["join", str(CLUSTER), "network.address=127.0.0.1", *party, "--out", str(tmp_path / "out")]
     assert main(command) == error.exit_code
     assert named in " ".join(capsys.readouterr().err.split())
-    known = {"C": "C", "1": "B.shard=1"}  # how its run ended is then told
+    known = {"C": "C", "1": "B.shard=1", "parties.target.policy={}": "B"}  # how its run ended is then told
     kept = [["out", folder, "status.json"] for word, folder in known.items() if word in party]
     assert [path.name for path in tmp_path.rglob("*")] == (kept[0] if kept else [])
+
+
+def written(folder: Path, **shared: Any) -> tuple[str, ...]:
+    """Write a plan and B's local file without a ledger; return the command that joins with them."""
+    content = with_keys(mapping(network={"address": "127.0.0.1"}, **shared), folder)
+    del content["parties"]["target"]["policy"]["ledger"]
+    (folder / "plan.yaml").write_text(json.dumps(split(content, folder)))
+    return (
+        "join",
+        str(folder / "plan.yaml"),
+        "--local",
+        str(folder / "B.local"),
+        "--out",
+        str(folder / "out"),
+    )
+
+
+def test_a_ledger_that_an_earlier_version_left_beside_the_plan_is_continued(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], launched: Any
+) -> None:
+    command, used = written(tmp_path), []
+
+    def stopped(assignments: Any, *arguments: Any, **more: Any) -> None:
+        used.append(assignments[0].plan["parties"]["target"]["policy"]["ledger"])
+        raise TableError("stopped here")
+
+    launched(stopped)
+    assert main([*command]) == TableError.exit_code
+    assert used == [str(tmp_path / "B.ledger")]
+    assert "name it in the local file (policy.ledger)" in capsys.readouterr().err
+    (tmp_path / "B.ledger").unlink()
+    assert main([*command]) == PlanError.exit_code
+    said = capsys.readouterr().err
+    assert "restore it; otherwise make one with `mpc-spearman ledger --begin B.ledger`" in said
+    assert not (tmp_path / "B.ledger").exists()
+
+
+@pytest.mark.parametrize("party", "CBA")
+def test_a_plan_that_sets_an_owners_policy_is_refused_by_every_party(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], party: str
+) -> None:
+    """Its author would otherwise choose what A allows, where A counts it, and what A writes where."""
+    command = written(tmp_path, alignment="intersect")
+    plan, policy = (
+        tmp_path / "plan.yaml",
+        {"exact": True, "loss": 100, "lifetime": 100, "ledger": "elsewhere"},
+    )
+    content = json.loads(plan.read_text())
+    content["parties"]["sources"][0] |= {"policy": policy, "write_unaligned": "/srv/www/rest.csv"}
+    plan.write_text(json.dumps(content))
+    file = str(tmp_path / f"{party}.local")
+    assert main([*command[:3], file, *command[4:]]) == PlanError.exit_code
+    said = capsys.readouterr().err
+    for key in ("policy", "write_unaligned"):
+        assert (
+            f"{plan}: parties.sources.0.{key}: is local and no part of a shared plan; 'A' writes it" in said
+        )
+    assert not (tmp_path / "out").exists()

@@ -13,7 +13,7 @@ import pytest
 
 from mpc_spearman.results.result import Result
 from support.harness import ROOT
-from support.plans import LIGHT, mapping, with_keys
+from support.plans import LIGHT, mapping, split, with_keys
 from support.processes import free_port
 from support.references import normal_tables
 from support.server import Command
@@ -87,7 +87,7 @@ def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: s
     """By torchrun all are started in such a folder; otherwise one, and those that it meets elsewhere."""
     agent, network = free_port(), {"address": "127.0.0.1", "port": free_port()}
     plan = tmp_path / "plan.yaml"
-    plan.write_text(json.dumps(with_keys(mapping(**LIGHT, network=network), tmp_path)))
+    plan.write_text(json.dumps(split(with_keys(mapping(**LIGHT, network=network), tmp_path), tmp_path)))
     tables, commands, elsewhere = normal_tables(), [], []
     for party, table in tables.items():
         table.to_csv(tmp_path / f"{party}.csv", index=False)
@@ -100,7 +100,7 @@ def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: s
         else:
             command = [sys.executable, script, "join", str(plan)]
         own = ["--table", str(tmp_path / f"{party}.csv")] if party in tables else []
-        own += ["--party", party, "--out", str(tmp_path / "out")]
+        own += ["--local", str(tmp_path / f"{party}.local"), "--out", str(tmp_path / "out")]
         if launcher == "torchrun" or party == "A":
             commands.append([*command, *own])
         else:

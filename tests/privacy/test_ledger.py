@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mpc_spearman.cli.main import main
 from mpc_spearman.config.wording import canonical
-from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.errors import OutputError, PlanError, PolicyError
 from mpc_spearman.privacy.charges import Charge, ChargedRun, Forgotten, Told, balances
 from mpc_spearman.privacy.ledger import Ledger
 
@@ -36,7 +36,7 @@ def charge(ledger: Ledger, run: ChargedRun, lifetime: float = 6.0) -> list[str]:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """A ledger of two runs, of different plans."""
-    ledger = Ledger(tmp_path / "ledger")
+    ledger = Ledger.begin(tmp_path / "ledger")
     charge(ledger, make_run(1))
     charge(ledger, make_run(2))
     return ledger
@@ -48,7 +48,7 @@ def ledger(tmp_path: Path) -> Ledger:
 def test_the_ledger_is_made_its_owners_alone_and_a_line_is_added_for_every_run(tmp_path: Path) -> None:
     old, run = os.umask(0), make_run(3, 0.1 + 0.2)
     try:
-        ledger = Ledger(tmp_path / "ledger")
+        ledger = Ledger.begin(tmp_path / "ledger")
         charge(ledger, run)
     finally:
         os.umask(old)
@@ -79,22 +79,33 @@ def test_a_refused_run_leaves_the_ledger_as_it_was_under_every_name(ledger: Ledg
     assert charge(ledger, make_run(1, 1.0), 5.0) == []
 
 
-def test_no_file_is_made_before_the_first_run(tmp_path: Path) -> None:
+def test_no_run_begins_a_ledger_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = Ledger(tmp_path / "ledger")
+    for use in (
+        ledger.entries,
+        lambda: ledger.check("A", make_run().told, 4.0),
+        lambda: charge(ledger, make_run()),
+        lambda: ledger.forget("B", "deleted"),
+    ):
+        with pytest.raises(PlanError, match=r"does not exist.*restore it.*mpc-spearman ledger --begin /"):
+            use()
+    assert list(tmp_path.iterdir()) == []
+    assert main(["ledger", "--begin", str(ledger.path)]) == 0
     ledger.check("A", make_run().told, 4.0)
     with pytest.raises(PolicyError, match="was told nothing yet"):
         ledger.check("A", make_run().told, 1.0)
-    for use in (ledger.entries, lambda: ledger.forget("B", "deleted")):
-        with pytest.raises(PlanError, match="No such file"):
-            use()
-    assert list(tmp_path.iterdir()) == []
+    charge(ledger, make_run())
+    before = ledger.path.read_bytes()
+    assert main(["ledger", "--begin", str(ledger.path)]) == OutputError.exit_code
+    assert "exists and is not replaced" in capsys.readouterr().err
+    assert ledger.path.read_bytes() == before
 
 
 # ---- who is one partner, and what counts
 
 
 def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger")
+    ledger = Ledger.begin(tmp_path / "ledger")
     assert charge(ledger, make_run(1, identity="k1")) == []
     (new,) = charge(ledger, make_run(2, D=Told(what="ranking", loss=1.0, identity="k2")))
     assert new.startswith("'D' is new")
@@ -105,7 +116,7 @@ def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
 
 
 def test_exact_runs_values_and_the_coordinators_copy_are_not_in_the_sum(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger")
+    ledger = Ledger.begin(tmp_path / "ledger")
     charge(ledger, make_run(1, None))
     charge(ledger, make_run(2, B=Told(what="coefficients", loss=4.0, unit="value")))
     charge(ledger, make_run(3, C=Told(what="strengths", loss=2.0)))
@@ -227,7 +238,7 @@ def test_files_that_others_may_use_are_refused(mode: int, ledger: Ledger) -> Non
         (lambda path: path.mkdir(), "Is a directory"),
         (lambda path: os.mkfifo(path, 0o600), "not a regular file"),
         (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
-        (lambda path: path.symlink_to("missing/ledger"), "No such file or directory"),
+        (lambda path: path.symlink_to("missing/ledger"), "does not exist"),
     ],
     ids=["a directory", "a pipe", "a link to itself", "in no folder"],
 )
@@ -283,7 +294,8 @@ def test_a_charge_is_on_the_disk_when_it_returns_and_nobody_else_has_the_file_be
 
 
 def test_processes_that_start_together_share_one_budget(tmp_path: Path) -> None:
-    children = [child(tmp_path / "ledger", plan) for plan in range(4)]  # 2 each, 4 allowed
+    ledger = Ledger.begin(tmp_path / "ledger")
+    children = [child(ledger.path, plan) for plan in range(4)]  # 2 each, 4 allowed
     for one in children:
         assert one.stdout is not None
         assert one.stdout.readline() == "ready\n"
@@ -293,7 +305,7 @@ def test_processes_that_start_together_share_one_budget(tmp_path: Path) -> None:
         one.stdin.flush()
     said = sorted(one.communicate()[0].split()[0] for one in children)
     assert said == ["PolicyError", "PolicyError", "charged", "charged"]
-    assert len(Ledger(tmp_path / "ledger").entries()) == 2
+    assert len(ledger.entries()) == 2
 
 
 @pytest.mark.parametrize("room", [0, 200])

@@ -17,6 +17,7 @@ from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.scales import NOTHING, Scales
 from mpc_spearman.protocols.compute import encode
 from mpc_spearman.protocols.describe import receive_description
@@ -258,13 +259,13 @@ def test_a_run_is_in_the_ledger_before_anything_computed_from_columns_leaves(
     def watched(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
         owner = links._roster.me.owner
         which_run = '"run"' in str(values.get("what"))  # the first that a worker is told
-        if owner != "C" and not which_run and not (tmp_path / owner).exists():
+        if owner != "C" and not which_run and not Ledger(tmp_path / owner).entries():
             early.add(kind.name)
         return send(links, peer, kind, values, **more)
 
     monkeypatch.setattr(Links, "send", watched)
     content = mapping(**settings)
     for party in (content["parties"]["target"], *content["parties"]["sources"]):
-        party["policy"]["ledger"] = str(tmp_path / party["name"])
+        party["policy"]["ledger"] = str(Ledger.begin(tmp_path / party["name"]).path)
     run_in_memory(load_plan(content), normal_tables()).result()
     assert early == {"HELLO", "CONFIRM", "SHAPE", "COLUMNS", "ALIGNMENT"}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from support.harness import ROOT
-from support.plans import mapping, with_keys
+from support.plans import mapping, split, with_keys
 from support.processes import EVER, TAG, eventually, free_port, kill, new_tag, processes
 from support.server import Command, hooked
 
@@ -93,10 +93,11 @@ class Members:
         return ""
 
     def _asked(self, name: str, label: str, shard: int = 0, **other: Any) -> list[str]:
-        plan = self.folder / f"{label}.yaml"
-        plan.write_text(json.dumps({**self.plan, **other}))  # which is YAML without aliases
+        plan, own = self.folder / f"{label}.yaml", self.folder / f"{label}-{name}.local"
+        shared = split({**self.plan, **other}, self.folder, f"{label}-")
+        plan.write_text(json.dumps(shared))  # which is YAML without aliases
         return [
-            *(str(plan), "--party", name, "--out", str(self.folder / "out" / label)),
+            *(str(plan), "--local", str(own), "--out", str(self.folder / "out" / label)),
             *(("--table", str(self.tables[name])) if name in self.tables and not shard else ()),
             *(("--shard", str(shard)) if shard else ()),
         ]

@@ -6,6 +6,7 @@ numbers are exact, and every owner agrees to that; a test of noise, or of a defa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -16,8 +17,11 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.config import AGREE_TO_ALL, Plan, load_plan
+from mpc_spearman.config.parties import SHARED_BESIDE_NAME
+from mpc_spearman.config.plan import LOCAL, MEETING_PLACE
 from mpc_spearman.errors import PlanError
 from mpc_spearman.identity import Identity
+from mpc_spearman.privacy.ledger import Ledger
 
 
 def mapping(*sources: str, cautious: bool = False, **settings: Any) -> dict[str, Any]:
@@ -49,13 +53,31 @@ def everyone(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def with_keys(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a plan whose parties have keys, in a folder, and their lines."""
+    """Return a plan whose parties have keys, in a folder, and their lines; data parties also ledgers."""
     keyed = deepcopy(dict(content))
     for party in everyone(keyed):
         identity, key = Identity.new(), folder / f"{party['name']}.key"
         identity.write(key)
         party |= {"identity": str(identity), "key": str(key)}
+    for party in everyone(keyed)[1:]:
+        ledger = Ledger.begin(folder / f"{party['name']}.ledger")
+        party["policy"] = {**party.get("policy", {}), "ledger": str(ledger.path)}
     return keyed
+
+
+def split(content: Mapping[str, Any], folder: Path, start: str = "") -> dict[str, Any]:
+    """Write each party's local keys to START + NAME.local in a folder; return the rest, the shared plan."""
+    shared = deepcopy(dict(content))
+    sections: dict[str, dict[str, Any]] = {}
+    for section, keys in LOCAL.items():
+        there = shared.get(section, {})
+        moved = [key for key in keys if key in there and key not in MEETING_PLACE]
+        sections |= {section: {key: there.pop(key) for key in moved}} if moved else {}
+    for party in everyone(shared):
+        own = {key: party.pop(key) for key in list(party) if key not in SHARED_BESIDE_NAME}
+        file = folder / f"{start}{party['name']}.local"
+        file.write_text(json.dumps({"party": party["name"], **own, **sections}))  # which is YAML
+    return shared
 
 
 def freed(path: Path) -> Plan:

@@ -212,7 +212,7 @@ def test_too_many_columns_to_compare_are_refused():
 def test_a_ledger_says_that_the_coordinator_was_told_nothing(tmp_path):
     for opened_to, grant in (("coordinator", "ranking"), ("target", "nothing")):
         content = mapping(reveal="ranking", opened_to=opened_to)
-        content["parties"]["target"]["policy"]["ledger"] = str(tmp_path / opened_to)
+        content["parties"]["target"]["policy"]["ledger"] = str(Ledger.begin(tmp_path / opened_to).path)
         run_in_memory(load_plan(content), {name: TABLES[name] for name in "AB"}).result("B")
         (charge,) = (entry for entry in Ledger(tmp_path / opened_to).entries() if isinstance(entry, Charge))
         assert ("C" in charge.run.told) == (grant == "ranking")
