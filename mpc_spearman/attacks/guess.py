@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.attacks.simulated import Floats, Ints, unit
 from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import Scales, deviations, summed
+from mpc_spearman.privacy.scales import Scales, columns, deviations, summed, sums, width_of_sum
 
 _FINE = 2**40  # what 1 is in the fixed-point numbers that noise is drawn for
 
@@ -103,13 +103,15 @@ def exchanged(x: Ints, rows: tuple[int, int]) -> Ints:
 
 def mean_scales(x: Ints) -> Scales:
     """Scales of the one vector that a source contributes to strengths."""
-    vector = np.rint(unit(x).mean(axis=0) * _FINE).astype(np.int64)
-    return Scales.of(vector[None], [1 / _FINE])
+    grid, lengths = sums(x.shape[1], 1), np.sqrt((x * x).sum(axis=1))
+    width = width_of_sum(x, (1 / (len(x) * lengths)).tolist())
+    return Scales(np.array([grid.width(grid.step(width))]))
 
 
 def scales(x: Ints) -> Scales:
     """Scales of columns where coefficients are published."""
-    return Scales.of(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist())
+    grid = columns(x.shape[1], "tie_corrected")
+    return grid.scales(grid.stated(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist()))
 
 
 def worst_rows(x: Ints, y: Ints) -> tuple[int, int]:

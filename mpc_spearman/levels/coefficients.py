@@ -28,7 +28,8 @@ from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
+from mpc_spearman.privacy import scales
+from mpc_spearman.privacy.scales import Grid, Stated, deviations, joined, summed
 from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
@@ -135,8 +136,8 @@ class Coefficients(Level):
         scaled = self.scaled(shapes.n)
         return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
 
-    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return the vectors' scales; for a source also that of its columns' mean, for strengths alone."""
+    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
+        """Return the vectors' scales; for a source also that of its columns' sum, for strengths alone."""
         lengths = [math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms]
         published = [math.sqrt(total(ranks.n))] * ranks.m if self.plan.estimator == "paper" else lengths
         scaled = self.scaled(ranks.n)
@@ -144,16 +145,16 @@ class Coefficients(Level):
             0.0 if not length else 1 / other if scaled is None else length / (scaled.target_scale * other)
             for length, other in zip(lengths, published, strict=True)
         ]
-        found = {"ranges": Scales.of(own.vectors, units)}
+        found = {"ranges": scales.columns(ranks.n, self.plan.estimator).stated(own.vectors, units)}
         if role is Role.SOURCE:
-            found["mean_range"] = Scales.of_sum(own.vectors, units)
+            step = scales.sums(ranks.n, ranks.m).step(scales.width_of_sum(own.vectors, units))
+            found["mean_range"] = Stated((step if any(units) else scales.NOTHING,))
         return found
 
-    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return 2/√n (``paper``: √3/√n) and √2; for a sum at least 1/n."""
+    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
         if field == "mean_range":
-            return 1 / n, vectors * math.sqrt(2)
-        return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
+            return scales.sums(shapes.n, shapes.features[owner])
+        return scales.columns(shapes.n, self.plan.estimator)
 
     def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened.

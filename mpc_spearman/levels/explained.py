@@ -28,8 +28,9 @@ from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
+from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import NOTHING, Scales, deviations, joined, most_noise, untied
+from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, most_noise, untied
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -148,8 +149,8 @@ class Explained(Level):
     def admit(self, shapes: Shapes) -> None:
         """Refuse scales that contradict k, a source without directions, or too few rows for k."""
         whitened = self.whitens(shapes)
-        for owner, scales in shapes.scales.items():
-            moving = sum(step != NOTHING for step in scales.ranges)
+        for owner, stated in shapes.scales.items():
+            moving = int((stated.widths > 0).sum())
             if moving != (min(shapes.defined[owner], 1) if owner in whitened else shapes.m_target):
                 raise ProtocolViolation(
                     f"{owner} states ranges above 0 for {moving} vectors, which contradicts its columns: "
@@ -171,22 +172,27 @@ class Explained(Level):
 
     # --- noise
 
-    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
         """Return how far apart two rows of whitened columns can lie; for the target its vectors' scales.
 
         A constant column states an untied column's range, so no varying column can go without noise.
         """
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
-            return {"ranges": whitening.distance(own.vectors, encoding.source_scale)}
-        stated = Scales.of(own.vectors, [1 / encoding.target_scale] * ranks.m)
-        return {"ranges": stated.without_nothing(untied(ranks.n))}
+            grid = self._grid(role, k := whitening.kept(own.vectors), ranks.n)
+            distance = whitening.distance(own.vectors, encoding.source_scale)
+            return {"ranges": Stated((grid.step(distance) if k else scales.NOTHING,))}
+        units = [1 / encoding.target_scale] * ranks.m
+        return {"ranges": self._grid(role, 0, ranks.n).stated(own.vectors, units).with_untied()}
 
-    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return √(2/n), the mean distance of two rows in one direction, and the most; else 2/√n and √2."""
-        whitened = vectors or Role.TARGET in self.whitening_roles
-        most = min(math.sqrt(2), 2 * whitening.largest(vectors, n)) if vectors else math.sqrt(2)
-        return math.sqrt((2 if whitened else 4) / n), most
+    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
+        """Return the grid for distances of whitened rows, or for the target's columns."""
+        return self._grid(owner.role, shapes.defined.get(owner, 0), shapes.n)
+
+    def _grid(self, role: Role, k: int, n: int) -> Grid:
+        if role in self.whitening_roles:
+            return whitening.distances(max(1, k), n)
+        return scales.columns(n, "tie_corrected")
 
     def weights(self, own: Contribution, role: Role, shapes: Shapes) -> dict[str, NDArray[np.float64]]:
         """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
@@ -233,8 +239,9 @@ class Explained(Level):
             width = 2 * math.sqrt(min(0.5, 3 * others / n))
             if other not in self.whitening_roles:
                 width, others = untied(n) * math.sqrt(others), 1
-            stated = self.scales(own, ranks, role, shapes)["ranges"]
-            s = deviations(Scales.of_range(width, True, n), stated, self.plan.privacy.loss)[0]
+            stated = self.stated(own, ranks, role, shapes)["ranges"]
+            at_others, at_own = Scales(np.array([width])), self._grid(role, mine, n).scales(stated)
+            s = deviations(at_others, at_own, self.plan.privacy.loss)[0]
             s, k = s * math.sqrt(sources), others * (mine if role in self.whitening_roles else 1)
         noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), ranks.m)
         error = math.sqrt(2 * k) / ranks.n

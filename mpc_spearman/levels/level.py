@@ -22,7 +22,7 @@ from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import Scales, untied
+from mpc_spearman.privacy.scales import Grid, Stated, columns, sums, untied, width_of_sum
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.wire.kinds import Row
 
@@ -173,12 +173,12 @@ class Level(ABC):
         return self.plan.results.precision != "exact"
 
     @abstractmethod
-    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
-        """Return how far apart two rows of one's vectors can be, by the message field that carries it."""
+    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
+        """Return what to state of one's vectors' scales, by the message field that carries it."""
 
     @abstractmethod
-    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return the smallest and largest possible range, for `n` rows and so many columns."""
+    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
+        """Return which ranges an owner can state in a message field."""
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
@@ -199,7 +199,8 @@ class Level(ABC):
             0.0 if flat else 1 / math.sqrt(total(n) - term)
             for term, flat in zip(ranks.tie_terms, ranks.constant, strict=True)
         ]
-        own, error = Scales.of(ranks.matrix, units), 1 / math.sqrt(n - 1)
+        grid, error = columns(n, "tie_corrected"), 1 / math.sqrt(n - 1)
+        own = grid.scales(grid.stated(ranks.matrix, units))
         numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
         if "coefficients" in (self.plan.results.target, self.plan.results.sources):
             numbers = "coefficients"
@@ -208,7 +209,8 @@ class Level(ABC):
             noise = own.widths * other * math.sqrt(spread) / mu
         elif role is Role.SOURCE:
             count = max(1, ranks.defined)
-            width = float(Scales.of_sum(ranks.matrix, units).widths[0]) / count
+            of_sum = sums(n, count)
+            width = of_sum.width(of_sum.step(width_of_sum(ranks.matrix, units))) / count
             error *= max(reading.mean_length(ranks, "mean", "tie_corrected"), 1 / n)
             noise = np.where(units, width * other * math.sqrt(others) / mu, 0.0)
         else:  # of a mean of columns that are independent

@@ -20,7 +20,7 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
 from mpc_spearman.parties import Role
-from mpc_spearman.privacy.scales import Scales, untied
+from mpc_spearman.privacy.scales import Stated
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -85,14 +85,14 @@ class Ranking(Strengths):
         undefined = self.encoding(shapes).undefined(ranks) if role is Role.TARGET else None
         return Contribution(vectors, last=undefined)
 
-    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
         """Return the scales of `strengths`; a constant target column states an untied one's range.
 
         Otherwise all would know which columns come last.
         """
-        found = super().scales(own, ranks, role, shapes)
+        found = super().stated(own, ranks, role, shapes)
         if role is Role.TARGET:
-            found["ranges"] = found["ranges"].without_nothing(untied(ranks.n))
+            found["ranges"] = found["ranges"].with_untied()
         return found
 
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:

@@ -23,8 +23,9 @@ from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
+from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import Scales, deviations, most_noise, summed, widths
+from mpc_spearman.privacy.scales import Grid, Stated, deviations, most_noise, summed, widths
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -95,7 +96,7 @@ class Strengths(Level):
         encode = encoding.source_vector if role is Role.SOURCE else encoding.column_vectors
         return Contribution(encode(ranks))
 
-    def scales(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Scales]:
+    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
         """Return the vectors' scales, without what ``paper`` appends: exchanging rows does not change it.
 
         A source's scale is for the sum of its columns, K times that of their mean.
@@ -103,14 +104,16 @@ class Strengths(Level):
         vectors, encoding = own.vectors[:, : ranks.n], self.encoding(shapes)
         if role is Role.SOURCE:
             width = int(widths(vectors)[0]) / encoding.source_scale
-            return {"ranges": Scales.of_range(width, width > 0, ranks.n)}
-        return {"ranges": Scales.of(vectors, [1 / encoding.target_scale] * ranks.m)}
+            step = scales.sums(ranks.n, ranks.m).step(width)
+            return {"ranges": Stated((step if width else scales.NOTHING,))}
+        grid = scales.columns(ranks.n, self.plan.estimator)
+        return {"ranges": grid.stated(vectors, [1 / encoding.target_scale] * ranks.m)}
 
-    def limits(self, n: int, vectors: int, field: str) -> tuple[float, float]:
-        """Return 1/n and √2 per column of a source's sum; of the target from 2/√n (``paper``: √3/√n)."""
-        if vectors:
-            return 1 / n, vectors * math.sqrt(2)
-        return math.sqrt(3 if self.plan.estimator == "paper" else 4) / math.sqrt(n), math.sqrt(2)
+    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
+        """Return the grid for a source's sum of columns, or for the target's columns."""
+        if owner in shapes.features:
+            return scales.sums(shapes.n, shapes.features[owner])
+        return scales.columns(shapes.n, self.plan.estimator)
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,)."""

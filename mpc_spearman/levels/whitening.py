@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, STRIP, beside, parts
+from mpc_spearman.arrays import STRIP, beside, parts
 from mpc_spearman.data.ranks import Ranks, gram_matrix, total
-from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.privacy.scales import Grid, diameter
 from mpc_spearman.wire.keys import Stream
 
 #: Eigenvalues of correlations below which a direction is dropped, and the highest leverage, in k/n.
@@ -105,14 +105,14 @@ def leverages(vectors: NDArray[Any], scale: int) -> Floats:
     return squares
 
 
-def distance(vectors: NDArray[Any], scale: int) -> Scales:
-    """State how far apart two rows can lie, max ‖x̃_i - x̃_j‖, as the range R that all vectors share.
+def distance(vectors: NDArray[Any], scale: int) -> float:
+    """Return how far apart two rows can lie, max ‖x̃_i - x̃_j‖: the range R that all vectors share."""
+    return math.sqrt(diameter(vectors, np.full(len(vectors), 1 / scale)))
 
-    At most √h_i + √h_j, and, as X̃ᵀX̃ is a projection, √2 and what rounding adds.
+
+def distances(k: int, n: int) -> Grid:
+    """Return the grid for how far apart two rows can lie in k directions.
+
+    The mean of ‖x̃_i - x̃_j‖² over pairs of rows is 2k/(n - 1). It is at most 2, as X̃ᵀX̃ is a projection.
     """
-    two, k = np.zeros(2), kept(vectors)
-    for _, part in parts(leverages(vectors, scale), BLOCK):
-        two = np.partition(np.append(two, part), -2)[-2:]
-    return Scales.of_range(
-        min(float(np.sqrt(two).sum()), math.sqrt(2) + 2 * math.sqrt(k) / scale), k > 0, vectors.shape[1]
-    )
+    return Grid(math.sqrt(k / n), math.sqrt(2 * k / n), min(math.sqrt(2), 2 * largest(k, n)))

@@ -3,10 +3,11 @@
 A level multiplies vectors a_p of one side with vectors b_q of the other. An owner states of its own vectors
 
     R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
-    D    the diameter, min(m, 4·max_i Σ_p (a_pi/R_p)²) over its m vectors.
+    D    the diameter, max_ij Σ_p ((a_pi - a_pj)/R_p)² over all pairs of rows; at most the number of vectors.
 
-Both are computed from the integers that are multiplied, and rounded up to a power of 2^(1/4), which the
-others learn. They are equal for neighbouring tables. Each number gets noise of
+Both are rounded up to a grid, which the others learn. R is a multiple of the range of a column without ties,
+times 1 + 2^-6, so that a few ties do not show: it is that times a power of 2^(1/4). D is a power of 2^(1/4),
+unless that exceeds the number of vectors. They are equal for neighbouring tables. Each number gets noise of
 
     s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss,
 
@@ -28,79 +29,117 @@ from mpc_spearman.arrays import BLOCK, STRIP, parts
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.loss import separation
 
-#: A scale is 2^(step/4). This one stands for 0, of a constant vector.
+#: The step of a constant vector, whose range is 0. Any other stands for a factor of 2^(step/4).
 NOTHING = -(2**15)
 _HIGHEST = 2**10
-_STEP = 2**0.25
+#: What every range is stated larger than it is.
+SLACK = 1 + 2.0**-6
+#: The least range of a sum of columns, in ranges of a column without ties: above what float64 rounds.
+LEAST_OF_SUM = 2.0**-16
 _FLOAT64 = 1 + 2.0**-30  # above what all roundings of float64 here can take off
+_LEAST = 2.0**-8  # below every diameter
+_EXACT, _FARTHEST = 20_000, 4096  # rows whose pairs are all compared, or, of more rows, the farthest out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scales:
-    """What one owner states of its m vectors: each R, and D, in steps: 2^(step/4), or 0 for ``NOTHING``."""
+    """R of each of some vectors, (m,), 0 of constant ones, and their diameter D."""
 
-    ranges: tuple[int, ...]
-    diameter: int
-
-    @classmethod
-    def of(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
-        """Compute the scales of vectors, integers (m, rows), rounded up.
-
-        Vectors are those that are multiplied, without entries that no exchange of rows changes. `units`
-        convert each to published numbers: 1/‖x‖ for coefficients. A vector with unit 0 counts as constant.
-        """
-        found = widths(vectors)
-        moving = np.flatnonzero(found * np.asarray(units))
-        ranges = [NOTHING] * len(vectors)
-        for p in moving.tolist():
-            ranges[p] = _up(float(found[p] * units[p]))
-        return cls(tuple(ranges), _up(_diameter(vectors, found, moving)))
-
-    @classmethod
-    def of_sum(cls, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Scales:
-        """Compute the range of the sum of vectors, rounded up; at least 1/rows, for what float64 rounds."""
-        highest, lowest = -math.inf, math.inf
-        for rows, part in parts(vectors, STRIP):
-            total = np.zeros(rows.stop - rows.start)
-            for vector, unit in zip(part, units, strict=True):
-                if unit:
-                    total += vector * unit
-            highest, lowest = max(highest, float(total.max())), min(lowest, float(total.min()))
-        return cls.of_range(highest - lowest, any(units), vectors.shape[1])
-
-    @classmethod
-    def of_range(cls, width: float, moving: bool, rows: int) -> Scales:
-        """Return the scales of one vector, from its range; none if it is constant."""
-        return cls((_up(max(width, 1 / rows)) if moving else NOTHING,), 0)
-
-    def without_nothing(self, width: float) -> Scales:
-        """State a range for constant vectors as well."""
-        return Scales(tuple(_up(width) if step == NOTHING else step for step in self.ranges), self.diameter)
+    widths: NDArray[np.float64]
+    spread: float = 1.0
 
     @property
     def absolute(self) -> Scales:
         """The scales of the sum of absolute products with each vector: R = Σ_p R_p."""
-        return summed(Scales((step,), 0) for step in self.ranges)
+        return summed([self])
 
-    @property
-    def widths(self) -> NDArray[np.float64]:
-        """R of each vector, (m,)."""
-        return np.array([0.0 if step == NOTHING else 2.0 ** (step / 4) for step in self.ranges])
 
-    @property
-    def spread(self) -> float:
-        """D."""
-        return float(2.0 ** (self.diameter / 4))
+@dataclass(frozen=True)
+class Grid:
+    """Which ranges vectors of a kind can have: `unit` times a power of 2^(1/4), from `least` to `most`.
 
-    def problem(self, least: float, most: float) -> str | None:
-        """Return what is impossible in these scales if R of varying vectors is from `least` to `most`."""
-        moving = [step for step in self.ranges if step != NOTHING]
+    `unit` is that of a column without ties.
+    """
+
+    unit: float
+    least: float
+    most: float
+
+    def step(self, width: float) -> int:
+        """Return the lowest step whose range is not below a width, which is above 0."""
+        return _up(max(width, self.least) / (self.unit * SLACK))
+
+    def width(self, step: int) -> float:
+        """Return the range of a step."""
+        return 0.0 if step == NOTHING else SLACK * min(self.unit * float(2.0 ** (step / 4)), self.most)
+
+    def scales(self, stated: Stated) -> Scales:
+        """Return the scales that an owner's statement stands for."""
+        widths = np.array([self.width(step) for step in stated.ranges])
+        return Scales(widths, min(2.0 ** (stated.diameter / 4), max(1, int((widths > 0).sum()))))
+
+    def stated(self, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Stated:
+        """Return what to state of vectors, integers (m, rows).
+
+        Vectors are those that are multiplied, without entries that no exchange of rows changes. `units`
+        convert each to published numbers: 1/‖x‖ for coefficients. A vector with unit 0 counts as constant.
+        """
+        found = widths(vectors) * np.asarray(units)
+        steps = tuple(self.step(float(width)) if width else NOTHING for width in found)
+        ranges = np.array([self.width(step) for step in steps])
+        factors = np.divide(units, ranges, out=np.zeros(len(steps)), where=ranges > 0)
+        return Stated(steps, _up(max(diameter(vectors, factors), _LEAST)))
+
+    def problem(self, stated: Stated, *, of_length_1: bool) -> str | None:
+        """Return what is impossible in an owner's statement, of vectors `of_length_1` or less."""
+        least_diameter = stated.least_diameter if of_length_1 else _up(_LEAST)
+        moving = [step for step in stated.ranges if step != NOTHING]
         for step in moving:
-            if not -_HIGHEST <= step <= _HIGHEST or not least <= 2.0 ** ((step + 1) / 4) <= 2 * most:
-                return f"a range of 2^({step}/4), where {least:.2g} to {most:.2g} are possible"
-        if not 0 <= self.diameter <= _up(max(1, len(moving))):
-            return f"a diameter of 2^({self.diameter}/4), where 1 to {max(1, len(moving))} are possible"
+            times = SLACK * 2.0 ** (step / 4) if abs(step) <= _HIGHEST else 0.0
+            if times * self.unit * _FLOAT64 < self.least:
+                return f"a range of {times:.3g} units, where {self.least / self.unit:.3g} is the least"
+        if not least_diameter <= stated.diameter <= _up(max(1, len(moving))):
+            least, most = 2.0 ** (least_diameter / 4), max(1, len(moving))
+            return f"a diameter of 2^({stated.diameter}/4), where {least:.3g} to {most} are possible"
         return None
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What one owner states of its m vectors, in steps: each R (``NOTHING`` for 0), and D."""
+
+    ranges: tuple[int, ...]
+    diameter: int = 0
+
+    @property
+    def least_diameter(self) -> int:
+        """The least possible step of D of vectors of length 1 with these ranges.
+
+        A maximum over pairs of rows is at least the mean over them. That of ((a_pi - a_pj)/R_p)² is
+        2/((n - 1)·R_p²), which is more than 1/6 for the range of a column without ties, and is inversely
+        proportional to R_p².
+        """
+        times = (SLACK * 2.0 ** (step / 4) for step in self.ranges if step != NOTHING)
+        return _up(max(sum(one**-2 for one in times) / 6, _LEAST))
+
+    def with_untied(self) -> Stated:
+        """State for constant vectors what one without ties would state."""
+        stated = Stated(tuple(0 if step == NOTHING else step for step in self.ranges), self.diameter)
+        return Stated(stated.ranges, max(stated.diameter, stated.least_diameter))
+
+
+def columns(rows: int, estimator: str) -> Grid:
+    """Return the grid for single columns.
+
+    Half of the rows in each of two groups have the least range: 1/√3 of that without ties in a long table
+    (under ``paper`` 1/2), and a single row that stands apart has the most.
+    """
+    return Grid(untied(rows), untied(rows) / (2 if estimator == "paper" else math.sqrt(3)), math.sqrt(2))
+
+
+def sums(rows: int, columns: int) -> Grid:
+    """Return the grid for sums, or means, of at most so many columns, which can cancel each other out."""
+    return Grid(untied(rows), LEAST_OF_SUM * untied(rows), max(1, columns) * math.sqrt(2))
 
 
 def widths(vectors: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
@@ -111,26 +150,56 @@ def widths(vectors: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
     return found
 
 
+def width_of_sum(vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> float:
+    """Return max - min of the sum of vectors, each times its unit."""
+    highest, lowest = -math.inf, math.inf
+    for rows, part in parts(vectors, STRIP):
+        total = np.zeros(rows.stop - rows.start)
+        for vector, unit in zip(part, units, strict=True):
+            if unit:
+                total += vector * unit
+        highest, lowest = max(highest, float(total.max())), min(lowest, float(total.min()))
+    return highest - lowest
+
+
+def diameter(vectors: NDArray[Any], factors: NDArray[np.float64]) -> float:
+    """Return max_ij Σ_p (f_p·(a_pi - a_pj))² over all pairs of rows of vectors, (m, rows), or a bound of it.
+
+    It is exact up to `_EXACT` rows. Of more, the `_FARTHEST` with the largest norms are compared with each
+    other, and ‖v_i - v_j‖ ≤ ‖v_i‖ + ‖v_j‖ is used for all other pairs. Which rows of equal norm are among
+    them changes nothing, as this bound is reached with any of them.
+    """
+    norms = np.empty(vectors.shape[1])
+    for rows, part in parts(vectors, max(1, BLOCK // len(vectors))):
+        block = part * factors[:, None]
+        norms[rows] = np.einsum("pi,pi->i", block, block)
+    count = len(norms) if len(norms) <= _EXACT else _FARTHEST
+    order = np.argsort(-norms, kind="stable")[: count + 1]
+    highest = 0.0 if len(order) == count else float(np.sqrt(norms[order[0]]) + np.sqrt(norms[order[-1]])) ** 2
+    order = order[:count]
+    far = np.stack([vector[order] * factor for vector, factor in zip(vectors, factors, strict=True)], axis=1)
+    norms = norms[order]
+    lengths = np.sqrt(norms)
+    for start in range(0, count, 512):
+        if 4 * norms[start] <= highest:  # no pair of the rows from here on is farther apart
+            break
+        # nor is one with a row beyond `end`
+        end = max(start + 1, int(np.searchsorted(-lengths, lengths[start] - math.sqrt(highest), "right")))
+        products = far[start : start + 512] @ far[start:end].T
+        between = norms[start : start + 512, None] + norms[start:end] - 2 * products
+        highest = max(highest, float(between.max()))
+    return highest
+
+
 def _up(value: float) -> int:
     """Return the least step whose scale is not below a value, but for what float64 rounds."""
     return math.ceil(4 * math.log2(value) - 1e-11)
 
 
-def _diameter(vectors: NDArray[Any], widths: NDArray[np.int64], moving: NDArray[np.int64]) -> float:
-    if len(moving) < 2:
-        return 1.0
-    highest = 0.0
-    for _, part in parts(vectors, max(1, BLOCK // len(vectors))):
-        block = part[moving] / widths[moving, None]
-        highest = max(highest, float(np.einsum("pi,pi->i", block, block).max()))
-    return max(1.0, min(len(moving), 4 * highest))
-
-
 def joined(owners: Iterable[Scales]) -> Scales:
     """Stack the vectors of several sources: their diameters add up, for a row that all of them have."""
     owners = list(owners)
-    ranges = tuple(step for owner in owners for step in owner.ranges)
-    return Scales(ranges, _up(sum(owner.spread for owner in owners)))
+    return Scales(np.concatenate([owner.widths for owner in owners]), sum(owner.spread for owner in owners))
 
 
 def untied(rows: int) -> float:
@@ -140,16 +209,16 @@ def untied(rows: int) -> float:
 
 def summed(owners: Iterable[Scales]) -> Scales:
     """Add up vectors, one of each source, to one, whose range is at most the sum of theirs."""
-    width = sum(float(owner.widths.sum()) for owner in owners)
-    return Scales((_up(width) if width else NOTHING,), 0)
+    return Scales(np.array([sum(float(owner.widths.sum()) for owner in owners)]))
 
 
 def most_noise(columns: int, owners: int, loss: float) -> float:
     """Bound the noise of several owners together, relative to the largest mean of one column.
 
-    It holds for any scales they state: R is at most √2 of a vector's length, and D the number of `columns`.
+    It holds for any scales they state: R is at most √2·``SLACK`` of a vector's length, and D the number of
+    `columns`.
     """
-    most = 2 * float(_STEP**3.5) * math.sqrt(columns) / separation(loss)
+    most = 2 * SLACK**2 * math.sqrt(columns) / separation(loss)
     return owners * (REACH * most * _FLOAT64 + 2.0**-20)
 
 

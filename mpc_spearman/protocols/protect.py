@@ -21,7 +21,7 @@ from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.charges import ChargedRun, Told
 from mpc_spearman.privacy.ledger import Ledger
-from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.privacy.scales import Scales, Stated
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind, grant
 
@@ -38,7 +38,7 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
     heard = dict[Party, dict[str, Any]]()
     if ranks is not None and own is not None:
         heard[me] = {"defined": np.array([level.counted(own, ranks, me.role)])}
-        for name, scales in level.scales(own, ranks, me.role, shapes).items() if level.noisy else ():
+        for name, scales in level.stated(own, ranks, me.role, shapes).items() if level.noisy else ():
             heard[me][name] = np.array(scales.ranges)
             if name == "ranges":
                 heard[me]["diameter"] = np.array([scales.diameter])
@@ -57,10 +57,10 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
         features = shapes.features.get(owner, shapes.m_target)
         if not 0 <= count <= features:
             raise ProtocolViolation(f"{owner} says that {count} of its {features} features are not constant")
-    stated = {owner: _stated(run, owner, said, shapes) for owner, said in heard.items()}
+    shapes = replace(shapes, defined=defined)
+    stated = {owner: _scales(run, owner, said, shapes) for owner, said in heard.items()}
     shapes = replace(
         shapes,
-        defined=defined,
         scales={owner: said["ranges"] for owner, said in stated.items() if "ranges" in said},
         of_sums={owner: said["mean_range"] for owner, said in stated.items() if "mean_range" in said},
         kurtosis={owner: said["kurtosis"] for owner, said in heard.items() if "kurtosis" in said},
@@ -70,17 +70,19 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
     return shapes
 
 
-def _stated(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
+def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
     """Check what an owner states: an impossibly small scale would make too little noise."""
-    found, columns = dict[str, Scales](), shapes.features.get(owner, 0)
+    found = dict[str, Scales]()
     for name in ("ranges", "mean_range"):
         if name in heard:
-            diameter = int(heard["diameter"][0]) if name == "ranges" and "diameter" in heard else 0
-            found[name] = Scales(tuple(heard[name].tolist()), diameter)
-            least, most = level_of(run.plan).limits(shapes.n, columns, name)
-            problem = found[name].problem(least, most)
+            has_diameter = name == "ranges" and "diameter" in heard
+            stated = Stated(tuple(heard[name].tolist()), int(heard["diameter"][0]) if has_diameter else 0)
+            of_length_1 = has_diameter and run.plan.estimator == "tie_corrected"
+            grid = level_of(run.plan).grid(owner, name, shapes)
+            problem = grid.problem(stated, of_length_1=of_length_1)
             if problem:
                 raise ProtocolViolation(f"{owner} states {problem}")
+            found[name] = grid.scales(stated)
     return found
 
 

@@ -13,6 +13,7 @@ from mpc_spearman.attacks.guess import (
     Exchange,
     coefficients_of,
     mean_scales,
+    scales,
     strengths_of,
     together,
     worst_rows,
@@ -20,7 +21,7 @@ from mpc_spearman.attacks.guess import (
 from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, flag, untied
 from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.loss import guess, separation
-from mpc_spearman.privacy.scales import Scales, deviations
+from mpc_spearman.privacy.scales import deviations
 
 LOSS, COPIES = 2.0, 1000
 Tables = tuple[Ints, Ints]
@@ -121,7 +122,7 @@ def test_runs_add_up_as_the_ledger_says_also_where_they_differ() -> None:
 
 def _published(x: Ints, y: Ints, grant: str = "coefficients") -> tuple[Floats, Floats, Floats]:
     """Exact numbers about one column (or the mean over all), a published copy, and its noise."""
-    theirs = Scales.of(y, (1 / np.sqrt((y * y).sum(axis=1))).tolist())
+    theirs = scales(y)
     own = mean_scales(x)
     exact = coefficients(x, y).mean(axis=0)
     noise = deviations(own, theirs, LOSS)[0]

@@ -18,7 +18,7 @@ from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import NOTHING, Scales
+from mpc_spearman.privacy.scales import SLACK, Scales, Stated, untied
 from mpc_spearman.results.result import Result
 from support.in_memory import run_in_memory
 from support.plans import PROTOCOLS, plan
@@ -141,15 +141,16 @@ class Opened:
         return self.level.contribution(self.ranks, Role.SOURCE, self.shapes)
 
     def known(self, a: Any) -> Shapes:
-        stated = {
-            self.source: self.level.scales(a, self.ranks, Role.SOURCE, self.shapes)["ranges"],
-            self.target: self.level.scales(self.b, self.y, Role.TARGET, self.shapes)["ranges"],
+        owners = {self.source: (a, self.ranks), self.target: (self.b, self.y)}
+        defined = {who: self.level.counted(*of, who.role) for who, of in owners.items()}
+        shapes = replace(self.shapes, defined=defined)
+        scales = {
+            who: self.level.grid(who, "ranges", shapes).scales(
+                self.level.stated(*of, who.role, self.shapes)["ranges"]
+            )
+            for who, of in owners.items()
         }
-        defined = {
-            self.source: self.level.counted(a, self.ranks, Role.SOURCE),
-            self.target: self.level.counted(self.b, self.y, Role.TARGET),
-        }
-        return Shapes(self.ranks.n, self.shapes.features, self.y.m, defined, stated)
+        return replace(shapes, scales=scales)
 
     def z(self) -> np.ndarray:
         """What the coordinator opens, in the unit of coefficients."""
@@ -339,9 +340,9 @@ def test_scales_state_the_largest_distance_of_two_rows() -> None:
     vectors = whitening.whitened(ranks_of(A), 1 << 24)
     x = vectors / (1 << 24)
     most = max(np.linalg.norm(x[:, [i]] - x, axis=0).max() for i in range(N))
-    stated = whitening.distance(vectors, 1 << 24)
-    assert most <= stated.widths[0] <= 2.0 * most
-    assert stated.problem(*level_of(plan(**NOISY)).limits(N, 8, "ranges")) is None
+    assert whitening.distance(vectors, 1 << 24) == pytest.approx(most)
+    grid = whitening.distances(whitening.kept(vectors), N)
+    assert most <= grid.width(grid.step(most)) <= 1.21 * most
 
 
 def test_rare_values_on_both_sides_have_no_p_value_without_noise(tmp_path: Path) -> None:
@@ -361,16 +362,18 @@ def test_rare_values_on_both_sides_have_no_p_value_without_noise(tmp_path: Path)
 @pytest.mark.parametrize("reveal", ["explained", "canonical"])
 def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
     """With less the noise of others would be too little; n rows of k orthonormal columns are no nearer."""
-    level, rng = level_of(plan(reveal=reveal)), np.random.default_rng(2)
+    its, rng = plan(reveal=reveal), np.random.default_rng(2)
+    owners = (Roster.of(its, "A").me, Roster.of(its, "B").me)
     for k in (1, 4):
         x = rng.normal(size=(100, k))
         x = np.linalg.qr(x - x.mean(axis=0))[0]
         farthest = max(np.linalg.norm(x[i] - x, axis=1).max() for i in range(100))
-        assert level.limits(100, k, "ranges")[0] == pytest.approx(np.sqrt(2 / 100))
-        assert np.sqrt(2 / 100) < farthest
-    alike = np.repeat([-0.1, 0.1], 50)  # a column of length 1 with the smallest range
-    of_target = np.sqrt(2 / 100) if reveal == "canonical" else np.ptp(alike)
-    assert level.limits(100, 0, "ranges")[0] == pytest.approx(of_target)
+        shapes = Shapes(100, {owners[0]: 5}, 5, defined=dict.fromkeys(owners, k))
+        of_source, of_target = (level_of(its).grid(owner, "ranges", shapes) for owner in owners)
+        assert of_source.least == pytest.approx(np.sqrt(2 * k / 100))
+        assert of_source.least < farthest
+        half = untied(100) / np.sqrt(3)  # of a column with two groups of the same size
+        assert of_target.least == pytest.approx(of_source.least if reveal == "canonical" else half)
 
 
 @pytest.mark.parametrize("level", ["explained", "canonical"])
@@ -379,20 +382,21 @@ def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) 
     shapes = opened.known(opened.vectors())
     opened.level.admit(shapes)
     for owner, scales in shapes.scales.items():
-        nothing = Scales((NOTHING, *scales.ranges[1:]), scales.diameter)
+        nothing = Scales(np.append(0.0, scales.widths[1:]), scales.spread)
         with pytest.raises(ProtocolViolation, match=f"{owner.name} .* states ranges"):
             opened.level.admit(replace(shapes, scales={**shapes.scales, owner: nothing}))
 
 
-@pytest.mark.parametrize("level", ["explained", "canonical"])
-def test_a_range_that_is_impossible_for_the_columns_is_refused(level: str) -> None:
+def test_of_whitened_rows_no_honest_distance_is_refused_and_none_is_beyond_the_leverages() -> None:
     n, random = 4000, np.random.default_rng(3)
-    chosen = level_of(plan(**{**NOISY, "reveal": level, "results": {"precision": "statistical"}}))
     for columns in (1, 3):
+        grid = whitening.distances(columns, n)
         # rare flags have the largest leverages: the range is next to its upper end
         for rare in (400, 410, 2000):
             flags = [np.isin(np.arange(n), random.choice(n, rare, replace=False)) for _ in range(columns)]
             honest = whitening.distance(whitening.whitened(rank_columns(flags), 1 << 24), 1 << 24)
-            assert honest.problem(*chosen.limits(n, columns, "ranges")) is None
-        assert Scales.of_range(1.4, True, n).problem(*chosen.limits(n, columns, "ranges"))
-        assert Scales.of_range(1.4, True, n).problem(*chosen.limits(n, 0, "ranges")) is None
+            stated = Stated((grid.step(honest),))
+            assert grid.problem(stated, of_length_1=False) is None
+            assert grid.scales(stated).widths[0] >= honest
+        lie = Stated((grid.step(1.4),))
+        assert grid.scales(lie).widths[0] <= SLACK * 2 * np.sqrt(10 * columns / n)

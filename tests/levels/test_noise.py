@@ -174,8 +174,8 @@ def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_tha
     its = noisy_plan("A", "D", grants=both, privacy={"unit": unit}, strength="mean_abs")
     a, d, b = (Roster.of(its, name).me for name in "ADB")
     draw, m, level = np.random.default_rng(5), {a: 3, d: 1}, level_of(its)
-    scales = {who: Scales.of(draw.integers(-9, 9, (k, N)), [0.01] * k) for who, k in ({**m, b: 2}).items()}
-    sums = {who: Scales.of_sum(draw.integers(-2, 2, (k, N)), [0.01] * k) for who, k in m.items()}
+    scales = {who: Scales(draw.uniform(0.1, 0.3, k), k / 2) for who, k in ({**m, b: 2}).items()}
+    sums = {who: Scales(draw.uniform(0.1, 0.3, 1)) for who in m}
     shapes = Shapes(N, m, 2, scales=scales, of_sums=sums)
     rho, loss = draw.uniform(-1, 1, (4, 2)), its.privacy.loss
     rest = {"counts": np.full(2, 4), "source_skewness": np.zeros(4), "target_skewness": np.zeros(2)}

@@ -111,10 +111,10 @@ def test_owners_state_scales_and_the_coordinator_only_receives_them():
 @pytest.mark.parametrize(
     ("ranges", "diameter", "text"),
     [
-        ([-12, 0], 0, r"range of 2\^\(-12/4\)"),
-        ([0, 12], 0, "range of"),
-        ([0, 0], -1, "diameter of"),
-        ([0, 0], 9, "dia"),
+        ([-12, 0], 0, "range of 0.127 units, where 0.577 is"),
+        ([0, -4], 0, "range of"),
+        ([0, 0], -9, r"diameter of 2\^\(-9/4\), where 0.354 to 2 are"),
+        ([0, 0], 9, "diameter of"),
     ],
 )
 def test_scales_that_no_columns_have_are_refused_when_they_arrive(ranges, diameter, text):
@@ -223,8 +223,8 @@ def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
 def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision):
     run = run_of("C", {}, "A1", "A2", "A3", results={"sources": "coefficients", "precision": precision})
     shapes = shapes_of(run, 3, 1, 2)
-    scales = {party: Scales((0,) * count, 0) for party, count in shapes.features.items()}
-    shapes = replace(shapes, scales=scales | {run.roster.target: Scales((0, 0), 0)})
+    scales = {party: Scales(np.ones(count)) for party, count in shapes.features.items()}
+    shapes = replace(shapes, scales=scales | {run.roster.target: Scales(np.ones(2))})
     matrix = np.arange(12.0).reshape(6, 2) / 12
     numbers: Numbers = {
         "coefficients": matrix,
