@@ -73,7 +73,7 @@ class PlanError(MpcSpearmanError):
 
 
 class SetupError(MpcSpearmanError):
-    """Something that this machine needs is not installed."""
+    """Something that this machine needs is missing: a library, files or processes, proxy credentials."""
 
     exit_code, public = 3, "its installation is incomplete"
 

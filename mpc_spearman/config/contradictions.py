@@ -22,6 +22,16 @@ _OF_VALUES = "hides one value at a time, which is defined for granted coefficien
 
 def contradictions(plan: Plan) -> Iterator[tuple[Location, str]]:
     """Find conflicting values: the location of the one to change, and why."""
+    if plan.protocol == "he" and (why := MPC_ONLY.get(plan.reveal)):
+        yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
+    else:  # otherwise what follows from the level would be changed for nothing
+        yield from _of_the_level(plan)
+    if plan.protocol == "he":
+        yield from _of_he(plan)
+    yield from _of_parties(plan)
+
+
+def _of_the_level(plan: Plan) -> Iterator[tuple[Location, str]]:
     reveal, results, of_values = plan.reveal, plan.results, plan.privacy.unit == "value"
     for role, grant in (("target", results.target), ("sources", results.sources)):
         if grant is not None and not within(grant, reveal):
@@ -39,9 +49,6 @@ def contradictions(plan: Plan) -> Iterator[tuple[Location, str]]:
     if plan.estimator == "paper" and reveal in OUTSIDE:
         yield ("estimator",), f"'paper' has no meaning at reveal: {shown(reveal)}; use tie_corrected"
     yield from _of_an_order(plan)
-    if plan.protocol == "he":
-        yield from _of_he(plan)
-    yield from _of_parties(plan)
 
 
 def _of_an_order(plan: Plan) -> Iterator[tuple[Location, str]]:
@@ -59,8 +66,6 @@ def _of_an_order(plan: Plan) -> Iterator[tuple[Location, str]]:
 
 def _of_he(plan: Plan) -> Iterator[tuple[Location, str]]:
     he = plan.he
-    if why := MPC_ONLY.get(plan.reveal):
-        yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
     if he.scheme == "bfv":
         if find_spec("tenseal") is None:
             how = "pip install tenseal==0.3.18 (there is no wheel for Python 3.10), or he.scheme: paillier"

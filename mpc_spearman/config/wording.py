@@ -160,7 +160,8 @@ def mismatch(
 ) -> HandshakeError | None:
     """Return how a peer's version and shared plan differ from this party's; None if they do not."""
     if theirs[0] != mine[0]:
-        return HandshakeError(f"{peer} runs version {theirs[0][:50]!r}, {me} {mine[0]!r}")
+        both = f"{peer} runs version {theirs[0][:50]!r}, {me} {mine[0]!r}"
+        return HandshakeError(f"{both}: all parties have to install the same version")
     if theirs[1] != mine[1] and (differing := differences(mine[1], theirs[1])):
         return PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
     return None

@@ -207,8 +207,8 @@ class Rendezvous:
         """Tell all others, if they can be reached, that this process has failed and will not come."""
         if self._tls is None or not self._point.host:
             return  # it cannot show who it is, or the supervisor tells the others
-        # Now: they may not be there yet.
-        self._supervisor.note(f"cannot take part, and will try to tell the others why: {error}")
+        # Now: they may not be there yet. The error itself is printed when this process ends with it.
+        self._supervisor.note(f"cannot take part ({type(error).__name__}), and tries to tell the others")
 
         def tell(meet: Callable[[Callable[[Sockets], None], Exception], None]) -> None:
             with suppress(NetworkError, HandshakeError, PlanError, type(error)):

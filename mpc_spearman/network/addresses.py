@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
 
+from mpc_spearman.errors import SetupError
+
 #: The environment variables with a proxy's credentials; no file and no command line has them.
 PROXY_USER, PROXY_PASSWORD = "MPC_SPEARMAN_PROXY_USER", "MPC_SPEARMAN_PROXY_PASSWORD"
 # Connections that may wait to be accepted.
@@ -56,7 +58,8 @@ def dial(address: Address, seconds: float, proxy: Address | None = None) -> sock
     """Connect, trying all addresses that the host's name has, within so many seconds together.
 
     The returned connection keeps this time-out. A `proxy` is asked to CONNECT (RFC 9110, 9.3.6), and resolves
-    the name. `OSError.strerror` says why the first address could not be reached.
+    the name. `OSError.strerror` says why the first address could not be reached; `SetupError` if the proxy
+    wants credentials, or others.
     """
     if proxy is not None:
         return _through(proxy, address, seconds)
@@ -91,10 +94,10 @@ def _reason(error: OSError | None) -> str:
 
 
 def _through(proxy: Address, address: Address, seconds: float) -> socket.socket:
-    """Have a proxy connect; of its answer only the status is shown."""
-    connection = HTTPConnection(proxy.host, proxy.port, timeout=seconds)
+    """Have a proxy connect; of its answer only the status is shown. `SetupError` if it wants credentials."""
+    sent, connection = _credentials(os.environ), HTTPConnection(proxy.host, proxy.port, timeout=seconds)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    connection.set_tunnel(host, address.port, _credentials(os.environ))
+    connection.set_tunnel(host, address.port, sent)
     try:
         connection.connect()
     except (OSError, HTTPException, ValueError) as error:
@@ -102,12 +105,13 @@ def _through(proxy: Address, address: Address, seconds: float) -> socket.socket:
         status = re.search(r"Tunnel connection failed: (\d{3})", str(error))
         if status is None and isinstance(error, OSError):
             raise OSError(None, f"the proxy {proxy}: {_reason(error)}") from None
-        said = {None: "does not answer as an HTTP proxy", "407": "wants credentials, in the environment's "}
-        code = None if status is None else status.group(1)
-        why = said.get(code, f"refused, with status {code}")
-        if code == "407":
-            why += f"{PROXY_USER} and {PROXY_PASSWORD}: status 407"
-        raise OSError(None, f"the proxy {proxy} {why}") from None
+        if status is None:
+            raise OSError(None, f"the proxy {proxy} does not answer as an HTTP proxy") from None
+        if status.group(1) == "407":  # never again with the same credentials: that can lock an account
+            where = f"the environment's {PROXY_USER} and {PROXY_PASSWORD}"
+            why = f"refuses the credentials in {where}" if sent else f"wants credentials: set {where}"
+            raise SetupError(f"the proxy {proxy} {why} (status 407)") from None
+        raise OSError(None, f"the proxy {proxy} refused, with status {status.group(1)}") from None
     raw: socket.socket = connection.sock
     raw.settimeout(seconds)
     return raw

@@ -156,8 +156,12 @@ def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, li
         name: one.grant for name, one in own.granted.items()
     } or stated.granted.get(me, own.granted.get(me)) != own.granted.get(me):
         differ.append("granted")
-    if stated.began > stated.ended or abs(stated.ended - own.ended) > _CLOCKS_APART:
+    if stated.began > stated.ended:
         differ.append("began, ended")
+    if abs(apart := stated.ended - own.ended) > _CLOCKS_APART:
+        minutes = f"{abs(apart).total_seconds() / 60:,.0f} minutes"
+        which = "ahead of" if apart > timedelta() else "behind"
+        differ.append(f"ended (its clock is {minutes} {which} this host's: set both clocks, as by NTP)")
     return (NO_SIGNATURE if differ else identity.sign(_PURPOSE, text.encode())), differ
 
 

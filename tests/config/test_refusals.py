@@ -85,6 +85,7 @@ TOGETHER: list[dict[str, Any]] = [
     {"reveal": "ranking", "results": {"target": "strengths"}},
     {"reveal": "ranking", "strength": "mean_abs"},
     {"protocol": "he", "reveal": "ranking"},
+    {"protocol": "he", "reveal": "ranking", "results": {"target": "strengths"}, "top": 3},
     {"reveal": "strengths", "strength": "mean_abs"},
     {"reveal": "strengths", "results.target": "coefficients"},
     {"reveal": "strengths", "results.sources": "coefficients"},

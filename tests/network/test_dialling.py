@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import UnknownKey
+from mpc_spearman.errors import SetupError, UnknownKey
 from mpc_spearman.identity import Identity
 from mpc_spearman.network.addresses import PROXY_PASSWORD, PROXY_USER, Address, dial, is_loopback, listening
 from support.meetings import PARTIES, Meeting, assert_connected, tls
@@ -159,10 +159,6 @@ def test_a_proxy_is_asked_to_connect_and_given_credentials_of_the_environment(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (
-            b"HTTP/1.1 407 \x1b[31mred\r\n\r\n",
-            "wants credentials, in the environment's MPC_SPEARMAN_PROXY_USER",
-        ),
         (b"HTTP/1.1 403 No\r\n\r\n", "refused, with status 403"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "does not answer as an HTTP proxy"),
         (b"", "the proxy 127.0.0.1:"),
@@ -176,6 +172,24 @@ def test_a_proxy_that_refuses_is_named_with_why_and_nothing_else_it_says(
         dial(Address("c.example", 29500), 60.0, proxy.address)
     assert f"the proxy {proxy.address}" in raised.value.strerror
     assert "\x1b" not in raised.value.strerror
+
+
+@pytest.mark.parametrize(
+    ("user", "said"), [("", "wants credentials: set"), ("me", "refuses the credentials in")]
+)
+def test_a_party_asks_a_proxy_once_if_it_wants_credentials(
+    meet: Meet, proxied: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch, user: str, said: str
+) -> None:
+    """A second attempt with the same credentials could lock an account."""
+    monkeypatch.setenv(PROXY_USER, user)
+    proxy = proxied(credentials=b"bWU6YSB3b3Jk")
+    run = meet(listen={})
+    run.come(A, proxy=proxy.address, where=Address("c.example.org", 29500))
+    error = run.wait()["A"]
+    assert type(error) is SetupError
+    where = "the environment's MPC_SPEARMAN_PROXY_USER and MPC_SPEARMAN_PROXY_PASSWORD"
+    assert str(error) == f"the proxy {proxy.address} {said} {where} (status 407)"
+    assert len(proxy.asked) == 1
 
 
 def test_a_proxy_that_is_not_there_is_named() -> None:

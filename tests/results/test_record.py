@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import OutputError, RecordError
 from mpc_spearman.identity import Identity
-from mpc_spearman.results.record import _PURPOSE, Record, written
+from mpc_spearman.results.record import _PURPOSE, NO_SIGNATURE, Record, sign, written
 from mpc_spearman.results.result import Result
 from mpc_spearman.results.saved import sealed
 from mpc_spearman.wire.kinds import Kind
@@ -171,6 +172,16 @@ def test_what_else_is_altered_is_named(
     ended.results["B"].with_record(json.dumps(kept)).save(tmp_path / "B")
     code, text = verify(tmp_path / "B", capsys, settings())
     assert (code, said in text) == (RecordError.exit_code, True), text
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(61, "61 minutes ahead of"), (-150, "150 minutes behind")])
+def test_a_clock_that_is_off_is_named_as_that(ended: Ended, minutes: int, said: str) -> None:
+    own = Record.model_validate_json(content(ended.results["B"])["record"])
+    off = timedelta(minutes=minutes)
+    stated = own.model_copy(update={"began": own.began + off, "ended": own.ended + off})
+    signature, differ = sign(stated.text, own, "B", KEYS["B"])
+    assert (signature, len(differ)) == (NO_SIGNATURE, 1)
+    assert differ[0] == f"ended (its clock is {said} this host's: set both clocks, as by NTP)"
 
 
 Change = Callable[[dict[str, Any], dict[str, str]], None]
