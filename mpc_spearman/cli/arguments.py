@@ -32,6 +32,12 @@ def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
         metavar="FOLDER",
         help="keep the ranks of tables in FOLDER, and use those that an earlier run has kept there",
     )
+    parser.add_argument(
+        "--log", type=path, metavar="FILE", help="add lines with time, party and phase to FILE"
+    )
+    parser.add_argument(
+        "--log-json", action="store_true", help="log JSON, one object a line; without --log to standard error"
+    )
     add_quiet(parser)
 
 

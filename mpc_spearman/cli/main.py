@@ -10,14 +10,17 @@ from __future__ import annotations
 import argparse
 import errno
 import io
+import logging
 import select
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from mpc_spearman.errors import MpcSpearmanError, OutputError, SetupError
+from mpc_spearman.launch import log
 from mpc_spearman.units import printable
 from mpc_spearman.version import __version__
 
@@ -42,7 +45,9 @@ _COMMANDS = {
 }
 # Those whose results are in files, whatever can be printed.
 _KEEPING = ("local", "join", "merge", "compare")
-_INTERRUPTED = 130
+# What shells add to a signal's number.
+_SIGNALS = 128
+_NEWLINE = "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,32 +56,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
             signal.signal(number, _end)
-    try:
-        parser = _parser(arguments[0] if arguments else "")
-        _never_fail()
-        if not arguments:
-            parser.print_help()
-            return 0
-        parsed, rest = parser.parse_known_args(arguments)
-        takes = hasattr(parsed, "settings")
-        if rest and (any(word.startswith("-") for word in rest) or not takes):
-            how = "; a plan's setting is KEY=VALUE, without --" if takes else ""
-            parser.error(f"unrecognized arguments: {' '.join(rest)}{how}")
-        if rest:
-            parsed.settings += rest  # argparse gives up on those that come after an option
-        code = int(parsed.run(parsed))
-    except MpcSpearmanError as error:
-        # The text may quote what another party sent.
-        text = printable(str(error), keep="\n")
-        print(f"error: {text}", file=sys.stderr)
-        return error.exit_code
-    except OSError as error:  # what this machine lacks: its folder, or files that may be open at once
-        print(f"error: {error}", file=sys.stderr)
-        return SetupError.exit_code
-    except KeyboardInterrupt as end:
-        what = str(end) or "all roles were stopped, no result was written"
-        print(f"interrupted: {what}", file=sys.stderr)
-        return _INTERRUPTED
+    parsed = argparse.Namespace(json_alone=False)
+    with ExitStack() as stack:  # the log gets the error, too
+        try:
+            if not _parse(arguments, parsed):
+                return 0
+            stack.enter_context(_logged(parsed))
+            code = int(parsed.run(parsed))
+        except MpcSpearmanError as error:
+            # The text may quote what another party sent.
+            return _report(parsed, f"error: {printable(str(error), keep=_NEWLINE)}", error.exit_code)
+        except OSError as error:  # what this machine lacks: its folder, or files that may be open at once
+            return _report(parsed, f"error: {error}", SetupError.exit_code)
+        except KeyboardInterrupt as end:
+            what = str(end) or "all roles were stopped, no result was written"
+            return _report(parsed, f"interrupted: {what}", _SIGNALS + signal.SIGINT)
+        except SystemExit as end:
+            if not isinstance(end.code, int) or end.code <= _SIGNALS:
+                raise
+            return _report(parsed, f"stopped by {signal.Signals(end.code - _SIGNALS).name}", end.code)
     lost = _lost()
     if lost is None:
         return code
@@ -84,9 +82,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code or (OutputError.exit_code if parsed.prints else 0)
 
 
+def _parse(arguments: Sequence[str], parsed: argparse.Namespace) -> bool:
+    """Read the arguments into `parsed`; return False, after printing the help, if there are none."""
+    parser = _parser(arguments[0] if arguments else "")
+    _never_fail()
+    if not arguments:
+        parser.print_help()
+        return False
+    _, rest = parser.parse_known_args(arguments, parsed)
+    takes = hasattr(parsed, "settings")
+    if rest and (any(word.startswith("-") for word in rest) or not takes):
+        how = "; a plan's setting is KEY=VALUE, without --" if takes else ""
+        parser.error(f"unrecognized arguments: {' '.join(rest)}{how}")
+    if rest:
+        parsed.settings += rest  # argparse gives up on those that come after an option
+    return True
+
+
+def _report(parsed: argparse.Namespace, text: str, code: int) -> int:
+    """Log and print what ends a command; return its exit code."""
+    log.write(text, level=logging.ERROR)
+    if not parsed.json_alone:
+        print(text, file=sys.stderr)
+    return code
+
+
+def _logged(parsed: argparse.Namespace) -> AbstractContextManager[None]:
+    """Return a context in which a command's log goes where its options say, and lines to a pipe."""
+    file, as_json = getattr(parsed, "log", None), getattr(parsed, "log_json", False)
+    parsed.json_alone = as_json and file is None
+    quiet, terminal = getattr(parsed, "quiet", True), sys.stderr is not None and sys.stderr.isatty()
+    parsed.quiet = quiet or parsed.json_alone
+    return log.attached(file, as_json=as_json, stderr=parsed.json_alone or not (quiet or terminal))
+
+
 def _end(number: int, frame: object) -> None:
     """End on a signal as on an error: stop the roles and take their files away."""
-    raise SystemExit(128 + number)
+    raise SystemExit(_SIGNALS + number)
 
 
 class _NeverFails(io.FileIO):

@@ -99,8 +99,9 @@ def run_local(
     except ValueError as error:
         raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:
-        shown = stack.enter_context(progress.shown(checked.workers, quiet=not progress.in_notebook()))
-        watch, note = watch or shown.watch, note or shown.note
+        if watch is None or note is None:
+            shown = stack.enter_context(progress.shown(checked.workers, quiet=not progress.in_notebook()))
+            watch, note = watch or shown.watch, note or shown.note
         if target is not None:
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))

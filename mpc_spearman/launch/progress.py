@@ -1,19 +1,24 @@
-"""What a person sees on standard error while a run goes on: a live display on a terminal, else a line."""
+"""What a person sees while a run goes on: a live display on a terminal, lines in a log or a notebook."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import Progress
 
+from mpc_spearman.launch import log
 from mpc_spearman.units import human_seconds, printable
 
-# Seconds between two lines about the same phase of the same party, in a pipe.
+# Seconds between two lines about the same phase of the same party.
 _EVERY = 10.0
+
+#: Takes a text, and the party and phase that it is about.
+Say = Callable[[str, str, str], None]
 
 
 def in_notebook() -> bool:
@@ -24,69 +29,74 @@ def in_notebook() -> bool:
 @contextmanager
 def shown(
     parties: Sequence[str], *, quiet: bool = False, console: Console | None = None
-) -> Iterator[_Live | _Lines]:
-    """Show the progress of each party while the block runs; what is returned has `watch` and `note`.
+) -> Iterator[Display]:
+    """Show and log the progress of each party while the block runs.
 
-    On a terminal that is one live line per party, with the time left. Elsewhere it is who takes part (not in
-    a notebook), what the parties have to say, and a line every ten seconds in a long phase. `console` is in
-    place of standard error.
+    On a terminal that is one live line per party, with the time left. The log, and a notebook, get what the
+    parties have to say, and a line every ten seconds in a long phase. `quiet` leaves the log alone.
+    `console` is in place of standard error.
     """
     if console is None and in_notebook() and not quiet:
-        yield _Lines(Console(force_jupyter=False, width=110), ())
+        page = Console(force_jupyter=False, width=110)
+
+        def say(text: str, party: str, phase: str) -> None:
+            page.print(printable(f"{party} {phase}: {text}"), highlight=False, markup=False, soft_wrap=True)
+
+        yield Display(say, ())
         return
-    console = console or Console(stderr=True, quiet=quiet)
+    console = console or Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield _Lines(console, parties)
+        yield Display(log.write, parties)
         return
     with Progress(console=console, transient=True) as bars:
-        yield _Live(bars, parties)
+        yield _Live(log.write, bars, parties)
 
 
-class _Live:
-    """Progress on a terminal."""
+class Display:
+    """Takes what the supervisor of a run reports, and makes lines of it; the first names the parties."""
 
-    def __init__(self, bars: Progress, parties: Sequence[str]) -> None:
-        self._bars = bars
-        self._tasks = {party: bars.add_task(f"{party}: start", total=None) for party in parties}
-        self._phases: dict[str, str] = {}
-
-    def watch(self, party: str, phase: str, done: int, of: int) -> None:
-        if self._phases.get(party) != phase:
-            self._phases[party] = phase
-            self._bars.reset(self._tasks[party], description=f"{party}: {phase}")
-        self._bars.update(self._tasks[party], completed=done, total=of or None)
-
-    def note(self, party: str, text: str) -> None:
-        self._bars.console.print(f"{party}: {printable(text)}", highlight=False, markup=False)
-
-
-class _Lines:
-    """Progress in a pipe or a notebook."""
-
-    def __init__(self, console: Console, parties: Sequence[str]) -> None:
-        self._console = console
-        self._parties = parties
-        # The phase that each party is in, since when, and when that was last told.
+    def __init__(self, say: Say, parties: Sequence[str]) -> None:
+        self._say, self._parties = say, parties
+        # The phase that each party is in, since when, and when a line last said so.
         self._work: dict[str, tuple[str, float, float]] = {}
         self._last: dict[str, str] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
+        """Take note of how much of a phase is done; `of` is 0 where nobody knows how much there is."""
         now = time.monotonic()
         if self._parties and not self._work:
-            self._say(f"running: {', '.join(self._parties)}")
-        known, began, told = self._work.get(party, ("", now, now))
+            self._say(f"running: {', '.join(self._parties)}", "", "")
+        known, began, said = self._work.get(party, ("", now, now))
         if known != phase:
-            began = told = now
-        if of and now - told > _EVERY:
-            told = now
+            began = said = now
+            log.write("begins", party, phase, logging.DEBUG)
+        if of and now - said > _EVERY:
+            said = now
             left = f", about {human_seconds((of - done) * (now - began) / done)} left" if done else ""
-            self._say(f"{party}: {phase} {done:,} of {of:,}{left}")
-        self._work[party] = phase, began, told
+            self._say(f"{done:,} of {of:,}{left}", party, phase)
+        self._work[party] = phase, began, said
 
     def note(self, party: str, text: str) -> None:
+        """Show what a party reports."""
         if self._last.get(party) != text:  # who waits says so again and again
-            self._say(f"{party}: {text}")
+            self._say(text, party, self._work.get(party, ("start", 0, 0))[0])
         self._last[party] = text
 
-    def _say(self, text: str) -> None:
-        self._console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
+
+class _Live(Display):
+    """Shows progress on a terminal as well."""
+
+    def __init__(self, say: Say, bars: Progress, parties: Sequence[str]) -> None:
+        super().__init__(say, parties)
+        self._bars = bars
+        self._tasks = {party: bars.add_task(f"{party}: start", total=None) for party in parties}
+
+    def watch(self, party: str, phase: str, done: int, of: int) -> None:
+        if self._work.get(party, ("",))[0] != phase:
+            self._bars.reset(self._tasks[party], description=f"{party}: {phase}")
+        self._bars.update(self._tasks[party], completed=done, total=of or None)
+        super().watch(party, phase, done, of)
+
+    def note(self, party: str, text: str) -> None:
+        self._bars.console.print(f"{party}: {printable(text)}", highlight=False, markup=False)
+        super().note(party, text)

@@ -18,6 +18,7 @@ from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
+from support.log_lines import timeless
 from support.plans import mapping
 from support.server import Command
 
@@ -139,7 +140,7 @@ def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.Cap
     assert "800 rows, 48 of 59 columns are used" in capsys.readouterr().out
     asked = ("local", "plan.yaml", "reveal=coefficients", "--out", "out")
     command = Command(asked, folder=Path.cwd(), environment=os.environ)
-    assert (command.communicate()[1][:17], command.returncode) == ("running: C, B, A\n", 0)
+    assert (timeless(command.communicate()[1])[:17], command.returncode) == ("running: C, B, A\n", 0)
     found = Result.load("out/C").coefficients
     one, other = (pd.read_csv(file).assign(key=lambda its: its["member id"].str.strip()) for file in files)
     both = one.merge(other, on="key", suffixes=("", " of B"))

@@ -16,6 +16,7 @@ import pytest
 
 from mpc_spearman import Result, errors
 from support.harness import ROOT
+from support.log_lines import timeless
 from support.plans import LIGHT, mapping, split, with_keys
 from support.processes import free_port
 from support.server import Command
@@ -24,7 +25,7 @@ COMMAND = [sys.executable, "-W", "error", "-m", "mpc_spearman"]
 #: A name that few encodings have.
 NAME = "größe … 😀"
 #: What a run says of its progress where nobody looks on.
-RUNNING = b"running: C, B, A\n"
+RUNNING = "running: C, B, A\n"
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_reader_that_leaves_after_the_first_line_ends_nothing(folder: Path) ->
         process = Command(asked, folder=folder, environment=environment(), stdout=output)
         output.close()
         assert shown.readline()
-    assert process.communicate()[1].encode() == RUNNING
+    assert timeless(process.communicate()[1]) == RUNNING
     assert process.returncode == 0
     assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
 
@@ -83,7 +84,8 @@ def test_a_full_disk_behind_a_stream_ends_nothing(folder: Path, full: IO[bytes],
     _, said = process.communicate()
     assert process.returncode == 0
     if stream == "stdout":
-        assert said.encode() == RUNNING + b"note: some output could not be printed: No space left on device\n"
+        lost = "note: some output could not be printed: No space left on device\n"
+        assert timeless(said) == RUNNING + lost
     assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
 
 
@@ -94,7 +96,7 @@ def test_a_locale_without_a_character_gets_an_escape(folder: Path) -> None:
         env=environment(**PLAIN),
         capture_output=True,
     )
-    assert (done.returncode, done.stderr) == (0, RUNNING)
+    assert (done.returncode, timeless(done.stderr.decode())) == (0, RUNNING)
     assert b"gr\\xf6\\xdfe \\u2026 \\U0001f600 is the only feature" in done.stdout
     assert list(Result.load(folder / "out" / "C").strengths.index) == [NAME]
 
@@ -108,7 +110,8 @@ def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None
         env=environment(),
         capture_output=True,
     )
-    assert (done.returncode, done.stderr) == (0, RUNNING if closed == "stdout" else b"")
+    said = RUNNING if closed == "stdout" else ""
+    assert (done.returncode, timeless(done.stderr.decode())) == (0, said)
     assert Result.load(folder / "out" / "B").n == 50
 
 
