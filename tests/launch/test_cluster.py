@@ -92,13 +92,6 @@ def test_torchrun(network: Network, tmp_path: Path, by_paillier: Result) -> None
 
 
 @pytest.mark.long
-def test_torchrun_of_parties_in_shards(network: Network, tmp_path: Path, by_mpc: Result) -> None:
-    with Job(network, tmp_path / "job", settings({**MPC, "shards": 2}), tables()) as job:
-        job.torchrun()
-        job.check(by_mpc)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("protocol", [MPC, BFV], ids=["mpc", "bfv"])
 def test_two_sources_on_four_hosts(network: Network, tmp_path: Path, protocol: dict[str, Any]) -> None:
     if protocol is BFV:

@@ -17,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ import pytest
 from mpc_spearman.results.result import Result
 from support.members import Members
 from support.pages import PAGES
-from support.plans import everyone
+from support.plans import everyone, split
 
 #: Where torchrun's own agents meet.
 AGENT_PORT = 29400
@@ -179,14 +178,12 @@ class Job(Members):
 
     def write_files(self, name: str) -> Path:
         """Write the shared plan and a party's local file into a folder of the party's own."""
-        folder, shared = self.folder / "out" / name, deepcopy(self.plan)
+        folder = self.folder / "out" / name
         folder.mkdir(parents=True)
-        for party in everyone(shared):
-            kept = {key: party.pop(key) for key in [*party] if key not in ("name", "identity")}
-            if party["name"] == name:
-                table = {"table": str(self.tables[name])} if name in self.tables else {}
-                (folder / f"{name}.yaml").write_text(json.dumps({"party": name, **kept, **table}))
-        (folder / "cluster.yaml").write_text(json.dumps(shared))
+        (folder / "cluster.yaml").write_text(json.dumps(split(self.plan, folder)))
+        own = json.loads((folder / f"{name}.local").read_text())
+        table = {"table": str(self.tables[name])} if name in self.tables else {}
+        (folder / f"{name}.yaml").write_text(json.dumps({**own, **table}))
         return folder
 
     def check(self, expected: Result) -> None:
