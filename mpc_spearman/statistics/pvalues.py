@@ -129,18 +129,19 @@ def _at_least(k: NDArray[Any], a: Floats, b: Floats, n: int) -> Floats:
     return p
 
 
-def qvalues(pvalues: Floats) -> Floats:
+def qvalues(pvalues: Floats, tests: int | None = None) -> Floats:
     """Smallest false discovery rates at which each pair would be among the discoveries.
 
     Benjamini and Hochberg (1995), over all pairs that have a p-value, as
     ``scipy.stats.false_discovery_control``, whose import would take longer than a small run.
+    With `tests`, over so many pairs: those without a p-value here count as if theirs were 1.
     NaN where there is no p-value.
     """
     found = np.full_like(pvalues, np.nan)
     defined = ~np.isnan(pvalues)
     values = pvalues[defined]
     falling = np.argsort(values)[::-1]
-    scaled = values[falling] * (len(values) / np.arange(len(values), 0, -1))
+    scaled = values[falling] * ((tests or len(values)) / np.arange(len(values), 0, -1))
     values[falling] = np.minimum.accumulate(np.minimum(scaled, 1.0))
     found[defined] = values
     return found

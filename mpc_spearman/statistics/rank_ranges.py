@@ -1,0 +1,66 @@
+"""Ranks as ranges: which places of a ranking its errors allow, and which neighbours it can tell apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc_spearman.config import Order
+from mpc_spearman.statistics.columns import Flags, Floats, Ints
+
+
+def difference_variances(
+    error: Floats, noise: Floats | float = 0.0, correlations: Floats | None = None
+) -> Floats:
+    """Return an upper bound of the variance of the difference of each two strengths, (m, m).
+
+    Parameters
+    ----------
+    error : (m,) float64
+        Standard errors without noise.
+    noise : (m,) float64 or float
+        Standard deviations of the noise, which is independent.
+    correlations : (m, m) float64, optional
+        Rank correlations of the features with each other, which their owner knows: of features that are
+        independent of all source columns, strengths correlate as the features do. Without them the bound
+        allows for any: features with a correlation of -0.8 differ by a third more than independent ones.
+    """
+    noise = np.broadcast_to(noise, error.shape)
+    product = np.outer(error, error)
+    apart = -1.0 if correlations is None else np.nan_to_num(correlations)
+    squares = np.square(error)
+    sampling = np.maximum(squares[:, None] + squares - 2 * apart * product, 0.0)
+    return np.asarray(sampling + np.square(noise)[:, None] + np.square(noise))
+
+
+def rank_ranges(
+    strengths: Floats, variances: Floats, confidence: float, order: Order = "descending"
+) -> tuple[Ints, Ints]:
+    """Return the first and the last place that each of m features can have, from 1.
+
+    All m ranges hold together with probability `confidence`: a feature comes before another where the
+    difference is more than z = Φ⁻¹(1 - α/(m(m-1))) standard deviations, for all m(m-1) ordered pairs
+    (Bonferroni; as Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91, 2024, at each step).
+
+    `strengths`, (m,), are NaN where undefined, and these come last; `variances`, (m, m), are of differences.
+    """
+    from scipy.special import ndtri
+
+    known = ~np.isnan(strengths)
+    m, all_of = int(known.sum()), len(strengths)
+    z = -float(ndtri((1 - confidence) / max(m * (m - 1), 1)))
+    values = np.where(known, strengths, 0.0) * (1 if order == "descending" else -1)
+    both = known[:, None] & known
+    ahead = both & (values[:, None] - values > z * np.sqrt(variances))  # of row over column
+    first, last = 1 + ahead.sum(axis=0), m - ahead.sum(axis=1)
+    return np.where(known, first, m + 1), np.where(known, last, all_of)
+
+
+def unresolved(strengths: Floats, variances: Floats) -> Flags:
+    """Return whether each strength but the first, in the ranking's order, is too close to the previous.
+
+    Too close means less than 1.96 standard deviations of a difference, whose `variances` are (m, m), in the
+    same order. NaN always is.
+    """
+    of_neighbours = np.diagonal(variances, offset=1)
+    apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(of_neighbours)
+    return ~apart
