@@ -26,7 +26,7 @@ from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.level import Description
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues
 
@@ -64,7 +64,7 @@ def criteria(n: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray, np
     rho = np.corrcoef(*used)[: len(a), len(a) :]
     truth = np.array([completed(a, y, n) for y in b])
     source, target = (rank_columns(list(side[:, :n])) for side in (a, b))
-    level, roster = level_of(PLAN), Roster.of(PLAN, "C")
+    level, roster = level_of(PLAN), PLAN.roster("C")
     shapes = Shapes(n, {roster.sources[0]: len(a)}, M_B)
     owners, sides = (roster.sources[0], roster.target), ((source, Role.SOURCE), (target, Role.TARGET))
     own = [level.contribution(*of, shapes) for of in sides]

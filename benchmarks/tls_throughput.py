@@ -40,7 +40,7 @@ COLUMNS, ROWS = 16, 1 << 13
 BLOCK = 8 * COLUMNS * ROWS
 SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
 PLAN = load_plan(measuring.plan())
-PARTIES = {party.name: party for party in Roster.of(PLAN, "C").parties}
+PARTIES = {party.name: party for party in PLAN.roster("C").parties}
 Ends = list[socket.socket]
 Way = Callable[[Ends, int], None]
 
@@ -166,7 +166,7 @@ def receive_messages(ends: Ends, blocks: int) -> None:
 
 
 def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tuple[Links, Party]:
-    whole = Roster.of(PLAN, party)
+    whole = PLAN.roster(party)
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
     sockets = Sockets({peer.number: sending}, {peer.number: receiving})

@@ -17,7 +17,7 @@ The package, from the commands down to the foundations; modules import only from
 ``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, forwarding
-``wire``        messages, frames, links, keys, the meter; messages between a party's workers
+``wire``        messages, frames, links, keys, the meter
 ``attacks``     attacks on published numbers; no run imports them
 ``privacy``     noise, what a loss means for an attacker's guess, the ledger
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference

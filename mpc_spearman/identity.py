@@ -16,8 +16,6 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -79,16 +77,6 @@ class Identity:
         """Write a new key file for its owner alone; `OutputError` if it exists or cannot be written."""
         text = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         create_once(path, text, durable=True)
-
-    def worker(self, shard: int) -> Identity:
-        """Derive the key that a worker shows only to its own party's workers.
-
-        The seed (RFC 8032, 5.1.5) is HKDF-SHA256 (RFC 5869) of the private key; its `info` names the purpose
-        and the shard. So exactly the holders of the party's key file can be its workers. A derived key is
-        independent of the party's own and of the others: docs/protocol.md#keys.
-        """
-        kdf = HKDF(SHA256(), 32, salt=None, info=b"mpc_spearman/1 worker %d" % shard)
-        return Identity(Ed25519PrivateKey.from_private_bytes(kdf.derive(self.key.private_bytes_raw())))
 
     @property
     def public(self) -> bytes:

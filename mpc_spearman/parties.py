@@ -1,19 +1,14 @@
 """Who takes part in a run: names, roles, numbers.
 
-Numbers follow the plan's order: the coordinator is 0, the target 1, the sources 2, 3, …. With ``shards: k``
-each party is k processes, its *workers*: A, A/1, … A/(k-1). Workers of the same number meet as parties do,
-and each is connected with its own party's first worker.
+Numbers follow the plan's order: the coordinator is 0, the target 1, the sources 2, 3, ….
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mpc_spearman.config import Plan
 
 
 class Role(Enum):
@@ -35,46 +30,22 @@ class Party:
     def __str__(self) -> str:
         return f"{self.name} ({self.role.value})"
 
-    @property
-    def owner(self) -> str:
-        """The plan's name of this party, or of this worker's party."""
-        return self.name.partition("/")[0]
-
-
-def worker_name(party: str, shard: int) -> str:
-    """Name the worker of a party for a shard; the first one is the party itself."""
-    return f"{party}/{shard}" if shard else party
-
 
 @dataclass(frozen=True)
 class Roster:
-    """All parties of a run in order of their numbers, and the one that this process runs.
-
-    `star` says that only the first one is connected with the others. `workers` are all parties' workers,
-    connected or not: an error from a peer can be about any of them.
-    """
+    """All parties of a run in order of their numbers, and the one that this process runs."""
 
     parties: tuple[Party, ...]
     me: Party
-    star: bool = False
-    workers: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, plan: Plan, me: str, shard: int = 0) -> Roster:
-        """Read the roster from a plan, as party `me`: every party's worker for one shard."""
-        roles = [Role.COORDINATOR, Role.TARGET] + [Role.SOURCE] * len(plan.parties.sources)
+    def of(cls, names: Sequence[str], me: str) -> Roster:
+        """Make the roster of parties of these names, in order of their numbers, as party `me` sees it."""
+        roles = [Role.COORDINATOR, Role.TARGET] + [Role.SOURCE] * (len(names) - 2)
         parties = tuple(
-            Party(worker_name(name, shard), role, number)
-            for number, (name, role) in enumerate(zip(plan.names, roles, strict=True))
+            Party(name, role, number) for number, (name, role) in enumerate(zip(names, roles, strict=True))
         )
-        found = next(party for party in parties if party.owner == me)
-        return cls(parties, found, workers=frozenset(plan.workers))
-
-    def team(self, shards: int) -> Roster:
-        """Return the roster of all workers of this party, of which this process is one."""
-        names = [worker_name(self.me.owner, shard) for shard in range(shards)]
-        workers = tuple(Party(name, self.me.role, number) for number, name in enumerate(names))
-        return Roster(workers, workers[names.index(self.me.name)], star=True, workers=self.workers)
+        return cls(parties, parties[list(names).index(me)])
 
     @property
     def coordinator(self) -> Party:
@@ -98,17 +69,15 @@ class Roster:
 
     @property
     def peers(self) -> tuple[Party, ...]:
-        """Everyone whom I am connected with."""
-        if self.star and self.me.number:
-            return self.parties[:1]
+        """All parties but this one."""
         return tuple(party for party in self.parties if party != self.me)
 
     @property
     def pairs(self) -> tuple[tuple[Party, Party], ...]:
-        """Every two that are connected, the lower number first."""
-        return tuple(pair for pair in combinations(self.parties, 2) if not self.star or pair[0].number == 0)
+        """Every two parties, the lower number first."""
+        return tuple(combinations(self.parties, 2))
 
     @property
-    def names(self) -> frozenset[str]:
-        """Names that an error from a peer can be about."""
-        return self.workers | {party.name for party in self.parties}
+    def names(self) -> tuple[str, ...]:
+        """The parties' names, in order of their numbers."""
+        return tuple(party.name for party in self.parties)

@@ -17,7 +17,6 @@ from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.team import Team
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,8 +36,8 @@ class Run:
 
     plan: Plan
     roster: Roster
-    #: Meets the other parties; returns the links with them, and with one's own party's workers.
-    meet: Callable[[], tuple[Links, Team]]
+    #: Meets the other parties; returns the links with them.
+    meet: Callable[[], Links]
     meter: Meter
     progress: Progress
     say: Say
@@ -50,7 +49,6 @@ class Run:
     approval: Approval | None = None
     signer: Signer | None = None
     links: Links = field(init=False)
-    team: Team = field(init=False)
     kept: KeptRanks | None = None
     #: What a reader must know about how the result was computed; engines add to it.
     cautions: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ from mpc_spearman.errors import OutputError
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.parties import Role
 from support.plans import plan
 
 N = 2_200_000  # of which two columns of int32, or one of 64 bits, are large enough for a file
@@ -111,6 +111,6 @@ def test_columns_whitened_in_files_are_those_in_memory_but_for_their_rotation(bo
 def made(**settings: object) -> tuple[Level, Shapes]:
     """A level, and the shapes of a run whose two data parties have the table."""
     chosen = plan(**settings)
-    roster = Roster.of(chosen, "C")
+    roster = chosen.roster("C")
     defined = dict.fromkeys((*roster.sources, roster.target), 3)
     return level_of(chosen), Shapes(N, dict.fromkeys(roster.sources, 3), 3, defined)

@@ -117,12 +117,3 @@ def test_signatures_are_for_one_purpose_one_message_and_one_key() -> None:
         signature, b"mpc_spearman signature 1\0approval\0text"
     )
     assert identity_text(one.public) == str(one)
-
-
-def test_workers_have_keys_of_their_own() -> None:
-    """Derived keys: one for each worker, the same in each of a party's processes, and none is the party's."""
-    one, other = Identity.new(), Identity.new()
-    same = Identity(one.key)
-    keys = [identity.worker(shard).public for identity in (one, other) for shard in range(3)]
-    assert len({*keys, one.public, other.public}) == 2 * 3 + 2
-    assert [same.worker(shard).public for shard in range(3)] == keys[:3]

@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
-from mpc_spearman.cli.owner_page import shards
 from mpc_spearman.protocols.dry_run import DryRun, dry_run
 from mpc_spearman.statistics.reading import detectable
 from mpc_spearman.units import printable
@@ -42,7 +41,7 @@ def run(parsed: argparse.Namespace) -> int:
     rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
         rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
-    for line in (rows, *shards(plan), *_meaning(found), *found.cautions, *sentences):
+    for line in (rows, *_meaning(found), *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
         console.print("this table and its policy fit the plan")

@@ -10,13 +10,13 @@ from itertools import groupby
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.cli.owner_page import agreement, digest, page, parts, purpose, shards
+from mpc_spearman.cli.owner_page import agreement, digest, page, parts, purpose
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.files import write_output
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import in_words
 from mpc_spearman.units import printable
 from mpc_spearman.wire.kinds import grant, place
@@ -57,9 +57,9 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _print_everything(plan: Plan) -> None:
-    print(printable("\n".join((digest(plan), *purpose(plan), *shards(plan), _guarantee(plan))), keep="\n"))
+    print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
     shared, level = plan.shared(), level_of(plan)
-    roles = {party.name: party.role for party in Roster.of(plan, plan.names[0]).parties}
+    roles = {party.name: party.role for party in plan.roster(plan.names[0]).parties}
     for party, rows in groupby(learnt(shared), lambda row: row["party"]):
         print(printable(f"{party}, the {roles[party].value}, learns"))
         for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):  # results first

@@ -2,8 +2,7 @@
 
 Every party runs this command on its own host, with the same shared plan. They meet at network.address and
 network.port (or MASTER_ADDR and MASTER_PORT), which the coordinator provides. A party's own settings are in
-its local file or on its command line, never in the shared plan. Under `shards` every party starts several
-processes, each with its own --shard.
+its local file or on its command line, never in the shared plan.
 """
 
 from __future__ import annotations
@@ -12,12 +11,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path, whole
+from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
 from mpc_spearman.cli.owner_page import beginning
 from mpc_spearman.launch import progress
 from mpc_spearman.launch.join import run_party
-from mpc_spearman.launch.rendezvous import shard_of
-from mpc_spearman.parties import worker_name
 from mpc_spearman.results import terminal
 from mpc_spearman.units import printable
 
@@ -26,37 +23,25 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
-    parser.add_argument(
-        "--shard",
-        type=whole(0, 63),
-        metavar="S",
-        help="under shards: which of the party's workers this is (default: 0, or by torchrun's RANK)",
-    )
 
 
 def run(parsed: argparse.Namespace) -> int:
     plan, party = party_plan(parsed, parsed.table, joins=True)
     out = parsed.out or default_out(parsed.plan)
-    shard = shard_of(plan) if parsed.shard is None else parsed.shard
-    worker = worker_name(party, shard)
     if not parsed.quiet:
-        print(printable("\n".join(beginning(plan, party, shard)), keep="\n"), file=sys.stderr)
+        print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
     try:
-        with progress.shown([worker], quiet=parsed.quiet) as shown:
+        with progress.shown([party], quiet=parsed.quiet) as shown:
             result = run_party(
                 plan,
                 party,
                 out,
-                shard=shard,
                 earlier_ledger=Path(parsed.plan).with_name(f"{party}.ledger"),
                 keep_ranks=parsed.keep_ranks,
                 watch=shown.watch,
                 note=shown.note,
             )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{worker} was stopped, no result was written; the others stop too") from None
-    if result is not None:
-        terminal.show(result, out / party)
-    elif not parsed.quiet:
-        print(printable(f"{worker} is done; the results are on the host of worker {party}"), file=sys.stderr)
+        raise KeyboardInterrupt(f"{party} was stopped, no result was written; the others stop too") from None
+    terminal.show(result, out / party)
     return 0

@@ -39,7 +39,7 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.launch.local import run_local
         from mpc_spearman.results import terminal
 
-        with progress.shown(plan.workers, quiet=parsed.quiet) as shown:
+        with progress.shown(plan.names, quiet=parsed.quiet) as shown:
             result = run_local(
                 plan, out=out, watch=shown.watch, note=shown.note, server=server, keep_ranks=parsed.keep_ranks
             )

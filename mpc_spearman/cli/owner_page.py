@@ -15,7 +15,7 @@ from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
-from mpc_spearman.parties import Role, Roster, worker_name
+from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.loss import guess, in_words
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.kinds import grant, place
@@ -42,7 +42,7 @@ class Part:
 
 def parts(plan: Plan, party: str) -> list[Part]:
     """Say what data party `party` reveals, in the order in which its owner should read it."""
-    roster = Roster.of(plan, party)
+    roster = plan.roster(party)
     return [
         Part("What the run is for", tuple(purpose(plan))),
         Part("What others learn from our table", rows=tuple(leaves(plan, roster))),
@@ -60,7 +60,7 @@ def page(plan: Plan, party: str) -> str:
 
     return template("owner.html").render(
         party=party,
-        parties=[str(one) for one in Roster.of(plan, party).parties],
+        parties=[str(one) for one in plan.roster(party).parties],
         digest=digest(plan),
         parts=parts(plan, party),
         version=__version__,
@@ -74,9 +74,9 @@ def digest(plan: Plan) -> str:
     return f"plan {spoken(plan.digest())}{draft}"
 
 
-def beginning(plan: Plan, party: str, shard: int = 0) -> list[str]:
-    """Return three lines on the run that a party, or its worker, is about to join."""
-    roster, level = Roster.of(plan, plan.party(party).name), level_of(plan)
+def beginning(plan: Plan, party: str) -> list[str]:
+    """Return three lines on the run that a party is about to join."""
+    roster, level = plan.roster(party), level_of(plan)
     shared, informed = plan.shared(), plan.informed
     learns = [
         _plain(row["what"])
@@ -91,7 +91,7 @@ def beginning(plan: Plan, party: str, shard: int = 0) -> list[str]:
         if (given := grant(shared, one.role)) != "nothing"
     )
     return [
-        f"{worker_name(party, shard)} takes part in {digest(plan)}",
+        f"{party} takes part in {digest(plan)}",
         f"{informed} will learn {'; '.join(dict.fromkeys(learns))}",
         "passed on: " + ("; ".join(grants) or "nothing"),
     ]
@@ -218,13 +218,3 @@ def _technical(plan: Plan, roster: Roster) -> Iterator[str]:
     rows = [row for row in learnt(plan.shared()) if row["phase"] in _TECHNICAL]
     ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
     yield f"Others also receive: {'; '.join(ours)}."
-    yield from shards(plan)
-
-
-def shards(plan: Plan) -> Iterator[str]:
-    """Say how many processes each party uses, if they are several."""
-    if plan.shards > 1:
-        yield (
-            f"Each party uses {plan.shards} processes, perhaps on as many hosts, each for some of the rows. "
-            "All processes of a party have its key, and count as that party."
-        )

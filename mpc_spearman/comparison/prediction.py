@@ -23,7 +23,6 @@ from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.supervisor import Note, Watch
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Roster
 
 #: Cells of the first run under MPC, enough to fill buffers, which memory would seem to grow with, and of any.
 _CELLS = 2_000_000, 16_000_000
@@ -60,7 +59,7 @@ def estimate(
     are as for `run_local`; notes of the estimate itself come from "estimate". `BoundError` if a run of this
     plan would refuse the size.
     """
-    roster = Roster.of(variant.plan, variant.plan.names[0])
+    roster = variant.plan.roster(variant.plan.names[0])
     features = dict.fromkeys(roster.sources, size.m_A)
     everyone = {**features, roster.target: size.m_B}
     level_of(variant.plan).check(Shapes(size.n, features, size.m_B, everyone))

@@ -31,7 +31,7 @@ _PURPOSE = "approval of a run"
 _LONGEST = 1 << 16
 # Where this party is, which is not what it gives; and the approval itself.
 _ELSEWHERE: dict[str, Any] = {
-    **dict.fromkeys(("name", "identity", "key", "listen", "workers", "advertise"), True),
+    **dict.fromkeys(("name", "identity", "key", "listen", "advertise"), True),
     "policy": {"approval"},
 }
 

@@ -139,15 +139,9 @@ class AnyParty(Section):
     listen: Annotated[Text, AfterValidator(_bound)] | None = setting(
         "Where others can dial this party; port 0 means any free port. Data parties without it are connected "
         "through the coordinator's host: docs/hosts.md#ports-and-firewalls. At the coordinator: where it "
-        "listens, if not at `network.port` of all its addresses. Under `shards` as `network.address`.",
+        "listens, if not at `network.port` of all its addresses.",
         None,
         "HOST:PORT, such as 10.0.0.7:29501",
-    )
-    workers: Address | None = setting(
-        "Under `shards`: where this party's first worker listens and its other workers dial it: "
-        "docs/hosts.md#several-hosts-for-one-party. `join` needs it, also at the coordinator.",
-        None,
-        "HOST:PORT, such as 10.0.0.7:29600",
     )
 
 
@@ -217,8 +211,7 @@ class DataParty(TableKeys, AnyParty):
     """
 
     advertise: Address | None = setting(
-        "Where others dial this party, if not where it listens: in a container, behind address translation. "
-        "Under `shards` as `network.address`.",
+        "Where others dial this party, if not where it listens: in a container, behind address translation.",
         None,
         "HOST:PORT, such as 192.0.2.7:29501",
     )

@@ -49,7 +49,7 @@ from mpc_spearman.config.sections import (
 from mpc_spearman.config.table_keys import Normalise, one_or_more
 from mpc_spearman.config.wording import canonical, dotted, explain, nearest, shown
 from mpc_spearman.errors import PlanError
-from mpc_spearman.parties import worker_name
+from mpc_spearman.parties import Roster
 
 
 class Plan(Section):
@@ -114,14 +114,6 @@ class Plan(Section):
         (),
         "a list of steps",
     )
-    shards: Count = setting(
-        "The number of parts that rows are divided into. Every party computes each part in a process of its "
-        "own, on one or several hosts: docs/hosts.md#several-hosts-for-one-party.",
-        1,
-        "a whole number from 1 to 64",
-        ge=1,
-        le=64,
-    )
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)
     privacy: Privacy = Privacy()
@@ -149,11 +141,6 @@ class Plan(Section):
         return tuple(party.name for party in self.parties.everyone)
 
     @property
-    def workers(self) -> tuple[str, ...]:
-        """Names of all processes, party by party; a party's first one has the party's name."""
-        return tuple(worker_name(name, shard) for name in self.names for shard in range(self.shards))
-
-    @property
     def identities(self) -> dict[str, str | None]:
         """Each party's identity by its name; None where the plan has none: a draft, or a rehearsal."""
         return {party.name: party.identity for party in self.parties.everyone}
@@ -162,6 +149,10 @@ class Plan(Section):
     def informed(self) -> str:
         """Name of the party that the result is opened to."""
         return self.names[0 if self.opened_to == "coordinator" else 1]
+
+    def roster(self, me: str) -> Roster:
+        """Return all parties of the run, as party `me` sees them; `PlanError` if no party has that name."""
+        return Roster.of(self.names, self.party(me).name)
 
     def party(self, name: str) -> AnyOne:
         """Look a party up by its name; `PlanError` if no party has it."""
@@ -188,12 +179,9 @@ class Plan(Section):
         content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
         return content
 
-    def canonical_json(self, shard: int = 0, **more: Any) -> str:
-        """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces.
-
-        Later workers also compare their `shard`, and `more`.
-        """
-        return canonical({**self.shared(), **({"shard": shard} if shard else {}), **more})
+    def canonical_json(self) -> str:
+        """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces."""
+        return canonical(self.shared())
 
     def digest(self) -> bytes:
         """Return the SHA-256 of `canonical_json` (32 bytes)."""

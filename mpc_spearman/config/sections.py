@@ -101,6 +101,8 @@ class HeSettings(Section):
 
 def host_name(text: str) -> str:
     """Return a host's name or address, an IPv6 one without its brackets; `ValueError` says what is wrong."""
+    if "{shard}" in text:
+        raise ValueError("names a host for each shard, but a party is one process: write one host")
     host = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     if ":" in host or host != text:
         try:
@@ -153,16 +155,13 @@ class Network(Section):
         86_400.0,
     )
     address: Host | None = setting(
-        "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it. Under "
-        "`shards` `{shard}` stands for the dialled worker's number, as in `c-{shard}.example`; without it, "
-        "all workers are on one host, and a worker's number is added to the port.",
+        "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it.",
         None,
         "a host name or address",
         min_length=1,
     )
     port: Count = setting(
-        "The coordinator's port, the only one that has to be open, except with `shards` on one host. "
-        "`MASTER_PORT` overrides it.",
+        "The coordinator's port, the only one that has to be open. `MASTER_PORT` overrides it.",
         29500,
         "a port number from 1 to 65535",
         ge=1,

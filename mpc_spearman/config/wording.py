@@ -86,19 +86,24 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
 _BY_KEYS = "parties are identified by keys: docs/hosts.md#keys"
 _BY_FORM = "write he.form: literal for the paper to the letter"
 _BY_NOISE = "noise protects rows, limited by privacy.loss and policy.loss"
+_BY_ONE_PROCESS = (
+    "a party is one process, which uses all processors of its host; where Paillier needed several hosts, use "
+    "he.scheme: bfv"
+)
 _RULES = ("min_group", "min_rows_per_feature", "budget")
-#: Keys of earlier versions, by their last two parts, and what took their place.
+#: Keys of earlier versions, by their last two parts without positions, and what took their place.
 _REPLACED = {
     **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_KEYS),
     **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
     **dict.fromkeys((f"{section}.{key}" for section in ("privacy", "policy") for key in _RULES), _BY_NOISE),
+    **dict.fromkeys(("shards", "coordinator.workers", "target.workers", "sources.workers"), _BY_ONE_PROCESS),
 }
 
 
 def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     _, model = _resolve(location[:-1], plan)
     names = tuple(model.model_fields) if model else ()
-    if instead := _REPLACED.get(dotted(location[-2:])):
+    if instead := _REPLACED.get(dotted(tuple(part for part in location if isinstance(part, str))[-2:])):
         return f"no longer exists, remove it: {instead}"
     return f"there is no such key; keys here: {', '.join(names)}{nearest(location[-1], names)}"
 

@@ -17,15 +17,13 @@ A level (`mpc_spearman.levels`) defines the vectors, and what the opened integer
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from operator import index
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.parties import Party, Roster
-from mpc_spearman.wire.team import Team
+from mpc_spearman.parties import Party
 
 #: The largest absolute value to compare: half the signed ring, so that differences fit too.
 LARGEST = 2**62 - 2
@@ -50,15 +48,11 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Shape:
-    """The vectors of one source and of the target: how many there are, and their length.
-
-    The length is `n` at this worker, and `all_rows` over all workers of a party.
-    """
+    """The vectors of one source and of the target: how many there are, and their length `n`."""
 
     n: int
     m_source: int
     m_target: int
-    all_rows: int
 
     def sizes(self, **more: int) -> dict[str, int]:
         """Return the values of symbols in messages about this source; `more` has the message's own."""
@@ -67,10 +61,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Computation:
-    """What an engine computes in a run; the same at all parties and workers."""
+    """What an engine computes in a run; the same at all parties."""
 
     operation: Operation
-    #: The length of the vectors, over all workers.
+    #: The length of the vectors.
     rows: int
     #: How many vectors each source contributes, in roster order.
     source_vectors: Mapping[Party, int]
@@ -81,28 +75,9 @@ class Computation:
     #: Whether every data party adds noise to what is opened.
     noisy: bool = False
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON can have it."""
-        vectors = list(self.source_vectors.values())
-        return {**vars(self), "source_vectors": vectors, "bounds": asdict(self.bounds)}
-
-    @classmethod
-    def read(cls, plain: Mapping[str, Any], roster: Roster) -> Computation:
-        """Read what `plain` returned, for the sources of a roster.
-
-        `LookupError`, `TypeError` or `ValueError` if it is anything else.
-        """
-        vectors = dict(zip(roster.sources, plain["source_vectors"], strict=True))
-        bounds = Bounds(**plain["bounds"])
-        found = cls(**{**plain, "source_vectors": vectors, "bounds": bounds})
-        numbers = (found.rows, found.target_vectors, *vectors.values(), *vars(bounds).values())
-        if min(map(index, numbers)) < 0 or found.operation not in get_args(Operation):
-            raise ValueError
-        return found
-
-    def of(self, source: Party, team: Team) -> Shape:
-        """Return the sizes in one source's session, at one worker."""
-        return Shape(team.rows(self.rows), self.source_vectors[source], self.target_vectors, self.rows)
+    def of(self, source: Party) -> Shape:
+        """Return the sizes in one source's session."""
+        return Shape(self.rows, self.source_vectors[source], self.target_vectors)
 
 
 @dataclass(frozen=True)

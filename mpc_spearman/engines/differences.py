@@ -9,25 +9,17 @@ from mpc_spearman.engines.ring import matmul
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
 from mpc_spearman.wire.keys import Purpose, Stream
-from mpc_spearman.wire.team import Team
-
-_LOW = 62  # bits of the lower part of a sum that travels
 
 
-def dealt(run: Run, source: Party, own: np.ndarray, all_rows: int, *, shuffled: bool = True) -> np.ndarray:
-    """Take the rows of (m, n) in an order drawn from the key that only a session's source and target hold.
+def shuffled(run: Run, source: Party, own: np.ndarray) -> np.ndarray:
+    """Put the columns of (m, n) in an order drawn from the key that only source and target of a session hold.
 
     Drawing it takes 32 bytes a row for a moment. What is in the rows may still link them: the target's own
-    y_q − y_1 are the same in each of its sessions. Where a party has several workers the first one, which
-    alone has rows, deals them in that order: so not even the shard says where in the table a row was.
+    y_q − y_1 are the same in each of its sessions.
     """
-    if not run.team.leads:
-        return run.team.dealt(len(own), all_rows, own.dtype.str)
-    if not shuffled:
-        return run.team.deal(own, run.block_bytes)
     peer = run.roster.target if run.roster.me == source else source
     stream = Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name))
-    return run.team.deal(reordered(own, stream.permutation(all_rows)), run.block_bytes)
+    return reordered(own, stream.permutation(own.shape[1]))
 
 
 class Squares:
@@ -50,14 +42,6 @@ class Squares:
     def total(self) -> np.ndarray:
         """Python int, (m_A, m_B); -1 for pairs without a sum."""
         return np.where(self._impossible, -1, self._sums)
-
-    def of(self, team: Team) -> np.ndarray | None:
-        """Add up the sums of all this party's workers, at the first worker; None at the others."""
-        parts = team.gather(np.stack([self.total & ((1 << _LOW) - 1), self.total >> _LOW]).astype(np.int64))
-        if parts is None:
-            return None
-        sums = [low.astype(object) + (high.astype(object) << _LOW) for low, high in parts]
-        return np.where(np.any([one < 0 for one in sums], axis=0), -1, sum(sums))
 
     def add_basis(self, opened: np.ndarray) -> None:
         """Add a block of the basis {x_p − y_1} ∪ {y_q − y_1, q ≥ 2}, int64 (m_A + m_B − 1, rows).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,6 @@ class Engine(ABC):
 
     Each source has one session, with the target and the coordinator; sessions follow each other in roster
     order. A source takes part in its own session, the others in all: `mpc_spearman.parties.Roster.sessions`.
-
-    Every worker computes on its rows, with the other parties' workers of the same shard. It gives its part of
-    the result to its party's first worker, which alone does the rest (`mpc_spearman.wire.team`).
     """
 
     def contribute(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
@@ -52,18 +49,12 @@ class Engine(ABC):
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Do what the coordinator can do before data arrives; return a function that does the rest.
 
-        It returns integers, of any size if a party deviated, and never raises because of their values; None
-        at all workers but the first. Of ``differences``: Σ (x_p − y_q)² of each pair, Python int (m_A, m_B),
-        the sources' rows in roster order, negative if undefined. Of ``inner_products``: (m_A, m_B), or summed
-        (1, m_B). Of a ``comparison`` bool: "q before r" of each pair of target vectors q < r, row by row, or
-        under ``top`` one per vector, and None if not opened to the coordinator.
+        It returns integers, of any size if a party deviated, and never raises because of their values.
+        Of ``differences``: Σ (x_p − y_q)² of each pair, Python int (m_A, m_B), the sources' rows in roster
+        order, negative if undefined. Of ``inner_products``: (m_A, m_B), or summed (1, m_B). Of a
+        ``comparison`` bool: "q before r" of each pair of target vectors q < r, row by row, or under ``top``
+        one per vector, and None if not opened to the coordinator.
         """
-
-
-def stacked(opened: Iterable[np.ndarray | None]) -> np.ndarray | None:
-    """Stack what was opened of each source, at the coordinator's first worker; None at the others."""
-    rows = [of_source for of_source in opened if of_source is not None]
-    return np.vstack(rows) if rows else None
 
 
 def engine_for(protocol: str) -> Engine:

@@ -1,4 +1,4 @@
-"""One party's role, or one of its workers, as a process on this host, all others on theirs; how it ended.
+"""One party's role as a process on this host, all others on theirs; how it ended.
 
 The role runs in its own process, as under `local` (:mod:`mpc_spearman.launch.local`), so that even a crash
 ends with a documented exit code and a line in ``status.json``.
@@ -18,7 +18,6 @@ from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.rendezvous import meeting_point
-from mpc_spearman.parties import worker_name
 from mpc_spearman.privacy.ledger import Ledger, check_used
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
@@ -29,28 +28,22 @@ def run_party(
     party: str,
     out: Path,
     *,
-    shard: int = 0,
     earlier_ledger: Path | None = None,
     keep_ranks: Path | None = None,
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
-) -> Result | None:
+) -> Result:
     """Run one party's role and meet the others, each started on its own host; return its own result.
 
     The plan has this party's local part. The run directory is ``out/<party>``; its ``status.json`` says how
-    the run ended, also where there is no result. A further worker (`shard`) has no table, ledger or result,
-    and its ``status.json`` is alone in ``out/<party>.shard=<shard>``. If a data party's policy names no
-    ledger, the run continues `earlier_ledger`, if there is such a file. Under `keep_ranks` the owner keeps
-    its table's ranks (docs/tables.md#keep-ranks-for-later-runs).
+    the run ended, also where there is no result. If a data party's policy names no ledger, the run continues
+    `earlier_ledger`, if there is such a file. Under `keep_ranks` the owner keeps its table's ranks
+    (docs/tables.md#keep-ranks-for-later-runs).
 
     Raises the `MpcSpearmanError` that ended the run for this party.
     """
     plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
-    if not shard < plan.shards:
-        numbers = f"0 to {plan.shards - 1}" if plan.shards > 1 else "0 alone"
-        raise PlanError(f"--shard {shard}: under shards: {plan.shards} a worker's number is {numbers}")
-    # No party's name has a =.
-    directory = out.absolute() / (f"{party}.shard={shard}" if shard else party)
+    directory = out.absolute() / party
     phase, started, ending = "start", datetime.now(timezone.utc), None
 
     def watch_phase(party: str, now: str, done: int, of: int) -> None:
@@ -66,13 +59,12 @@ def run_party(
             raise OutputError(f"cannot make the run directory {directory}: {error.strerror}") from None
         try:
             approval = check_approval(plan, party)  # of the plan as it is written
-            if not shard:
-                plan = _with_ledger(plan, party, earlier_ledger, note)
-                if approval is not None:
-                    _check_runs(approval, plan, party)
-            point = meeting_point(plan, party, shard=shard)
+            plan = _with_ledger(plan, party, earlier_ledger, note)
+            if approval is not None:
+                _check_runs(approval, plan, party)
+            point = meeting_point(plan, party)
             assignment = Assignment.of(
-                plan, party, point, directory, shard=shard, approval=approval, keep_ranks=keep_ranks
+                plan, party, point, directory, approval=approval, keep_ranks=keep_ranks
             )
             with ForkServer() as server:
                 (outcome,) = supervisor.launch(
@@ -80,12 +72,12 @@ def run_party(
                 ).values()
             if outcome.error is not None:
                 raise outcome.error
-            return None if shard else Result.load(directory)
+            return Result.load(directory)
         except BaseException as error:
             ending = error
             raise
         finally:
-            _write_status(directory, plan, worker_name(party, shard), started, phase, ending)
+            _write_status(directory, plan, party, started, phase, ending)
 
 
 def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.Note) -> Plan:

@@ -38,7 +38,7 @@ def run_local(
     overrides: Sequence[str] = (),
     **settings: Any,
 ) -> Result:
-    """Run every role as a process of its own on this machine, or under ``shards`` as several.
+    """Run every role as a process of its own on this machine.
 
     The roles exchange what they would exchange between organisations, and each learns only that. But this
     process starts them all, so whoever runs it holds all tables. Works in notebooks and in scripts without an
@@ -100,7 +100,7 @@ def run_local(
         raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:
         if watch is None or note is None:
-            shown = stack.enter_context(progress.shown(checked.workers, quiet=not progress.in_notebook()))
+            shown = stack.enter_context(progress.shown(checked.names, quiet=not progress.in_notebook()))
             watch, note = watch or shown.watch, note or shown.note
         if target is not None:
             for name in sorted(checked.names):
@@ -179,13 +179,11 @@ def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> li
             name,
             MeetingPoint(),
             staging / name,
-            shard=shard,
-            roles=len(plan.workers),
+            roles=len(plan.names),
             rehearsal=keys[name],
             keep_ranks=keep_ranks,
         )
         for name in plan.names
-        for shard in range(plan.shards)
     ]
 
 

@@ -16,13 +16,11 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
-from mpc_spearman.parties import worker_name
 
 if TYPE_CHECKING:  # a fork server and the command that starts it import little
     from mpc_spearman.config import Approval, Plan
@@ -31,8 +29,6 @@ if TYPE_CHECKING:  # a fork server and the command that starts it import little
 
 # Seconds between reports on how much of a phase is done.
 _PAUSE = 0.05
-# Seconds between looks at whether a wait is in vain.
-_LOOK = 0.2
 
 
 @dataclass(frozen=True)
@@ -40,10 +36,9 @@ class Assignment:
     """What the supervisor asks of a role's process; as dictionaries, since it travels as JSON.
 
     The `plan` has this party's local part and no other's, the `environment` no address of another party's
-    database. `out` is the run directory, which the first worker alone writes, and `folder` the process's
-    current one. `rehearsal` has keys if all roles have been started here, so that no other process can take
-    part. `frame` is the length in bytes of the Arrow stream that follows; 0 if the table is a file, or there
-    is none.
+    database. `out` is the run directory, and `folder` the process's current one. `rehearsal` has keys if all
+    roles have been started here, so that no other process can take part. `frame` is the length in bytes of
+    the Arrow stream that follows; 0 if the table is a file, or there is none.
     """
 
     plan: dict[str, Any]
@@ -52,7 +47,6 @@ class Assignment:
     out: str
     environment: dict[str, str] = field(repr=False)  # addresses of databases may be in it
     folder: str
-    shard: int = 0
     rehearsal: dict[str, Any] | None = field(default=None, repr=False)
     approval: dict[str, Any] | None = None
     keep_ranks: str | None = None
@@ -66,7 +60,6 @@ class Assignment:
         point: MeetingPoint,
         out: Path,
         *,
-        shard: int = 0,
         roles: int = 1,
         rehearsal: Rehearsal | None = None,
         approval: Approval | None = None,
@@ -83,16 +76,10 @@ class Assignment:
             environment={"OMP_NUM_THREADS": str(share)}
             | {name: value for name, value in os.environ.items() if name not in not_its_own},
             folder=os.getcwd(),
-            shard=shard,
             rehearsal=None if rehearsal is None else asdict(rehearsal),
             approval=None if approval is None else approval.model_dump(mode="json"),
             keep_ranks=None if keep_ranks is None else str(keep_ranks.absolute()),
         )
-
-    @property
-    def worker(self) -> str:
-        """Name of the process: the party's, with a number if it is not its first worker."""
-        return worker_name(self.party, self.shard)
 
     def line(self) -> bytes:
         """Return it as a line of JSON."""
@@ -108,11 +95,10 @@ class Supervisor:
         self._reports: IO[str] = os.fdopen(os.dup(1), "w", encoding="utf-8")
         os.dup2(2, 1)
         self._lock = threading.Lock()
-        self._joined = self._asks = False
-        self._lost: MpcSpearmanError | None = None
+        self._joined = False
         self._shown, self._shown_at = "", 0.0
         self._heard = threading.Condition()
-        self._meetings: dict[str, tuple[str, int]] = {}
+        self._address: tuple[str, int] | None = None
 
     def assignment(self) -> tuple[Assignment, bytes]:
         """Read the assignment, and the table if it brings one; from then on watch the lifeline."""
@@ -148,40 +134,28 @@ class Supervisor:
         with self._lock:
             self._joined = True
 
-    def asks(self) -> None:
-        """Note that from now on this process calls `check` itself, and tells others before it ends."""
-        with self._lock:
-            self._asks = True
+    def tell(self, address: Address) -> None:
+        """Have the other roles told where the coordinator listens."""
+        self.say(address=[address.host, address.port])
 
-    def check(self) -> None:
-        """Raise what is known of a party whose process ended before all had joined."""
-        if self._lost is not None:
-            raise self._lost
-
-    def tell(self, meeting: str, address: Address) -> None:
-        """Have the other roles told where this one listens for a meeting."""
-        self.say(meeting=meeting, address=[address.host, address.port])
-
-    def ask(self, meeting: str, check: Callable[[], None]) -> Address:
-        """Wait until the role that hosts a meeting has said where it listens, or the check raises."""
+    def ask(self) -> Address:
+        """Wait until the coordinator has said where it listens."""
         from mpc_spearman.network.addresses import Address
 
         with self._heard:
-            while not self._heard.wait_for(lambda: meeting in self._meetings, _LOOK):
-                check()
-        return Address(*self._meetings[meeting])
+            self._heard.wait_for(lambda: self._address is not None)
+        assert self._address is not None
+        return Address(*self._address)
 
     def _watch(self) -> None:
         for line in self._input:
             news = json.loads(line)
-            if "meeting" in news:
+            if "address" in news:
                 with self._heard:
-                    self._meetings[news["meeting"]] = tuple(news["address"])
+                    self._address = tuple(news["address"])
                     self._heard.notify_all()
             elif not self._joined:
-                self._lost = _ended(news["lost"], news["about"])
-                if not self._asks:
-                    self.fail(self._lost)
+                self.fail(_ended(news["lost"], news["about"]))
         os._exit(1)
 
 

@@ -11,20 +11,18 @@ import pyarrow as pa
 
 from mpc_spearman.config import Approval, Plan
 from mpc_spearman.engines.engine import engine_for
-from mpc_spearman.errors import MpcSpearmanError, OutputError
+from mpc_spearman.errors import OutputError
 from mpc_spearman.identity import Signer
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.network.round import Check
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.protocols.account import sign_and_part
 from mpc_spearman.protocols.connect import agree_keys
-from mpc_spearman.protocols.roles import run_coordinator, run_data_party, run_worker
+from mpc_spearman.protocols.roles import run_coordinator, run_data_party
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import BLOCK_BYTES, Progress, Run, Say
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.team import Team, fields
 
 
 def run_role(
@@ -32,9 +30,7 @@ def run_role(
     party: str,
     frame: pa.Table | None,
     *,
-    shard: int = 0,
     join: Callable[[Roster, Meter, Callable[[Transport], None]], None],
-    gather: Callable[[Roster, Callable[[Transport], Check]], None] = lambda team, take: None,
     ready: Callable[[Roster], Signer],
     decline: Callable[[Roster, Meter, Exception], None] = lambda roster, meter, error: None,
     approval: Approval | None = None,
@@ -43,109 +39,69 @@ def run_role(
     links: Callable[..., Links] = Links,
     block_bytes: int = BLOCK_BYTES,
     keep_ranks: Path | None = None,
-) -> Result | None:
-    """Run one party's role, from its own key and table to farewell; or its part in one shard of it.
+) -> Result:
+    """Run one party's role, from its own key and table to farewell.
 
     When this returns, every party has finished. If this party fails, also before it has met anyone, the
     others are told the error's class, and no more.
 
-    `frame` is this party's table, where it is not a file; `shard` which of its workers this is. `join`,
-    `gather`, `ready` and `decline` are how it meets the others, as
-    :class:`mpc_spearman.launch.rendezvous.Rendezvous` does. `gather` comes first: it calls its last argument
-    with a transport to this party's other workers, and gets a check back that raises what has gone wrong
-    between them. `join` calls its last argument with a transport to the other parties, to agree with them:
-    once, or again if all begin anew. While it waits it makes that check. `links` makes the links over a
-    transport: `Links`, or what watches or changes its messages. The other arguments are as in `Run`.
+    `frame` is this party's table, where it is not a file. `join`, `ready` and `decline` are how it meets the
+    others, as :class:`mpc_spearman.launch.rendezvous.Rendezvous` does. `join` calls its last argument with a
+    transport to the other parties, to agree with them: once, or again if all begin anew. `links` makes the
+    links over a transport: `Links`, or what watches or changes its messages. The other arguments are as in
+    `Run`.
 
-    Returns this party's own result, with its costs; None at a worker that is not the first.
+    Returns this party's own result, with its costs.
     """
-    roster, meter = Roster.of(plan, party, shard), Meter()
-    team = roster.team(plan.shards)
-    came, joined, beside, compared = False, None, None, None
-    carriers: dict[str, Transport] = {}
+    roster, meter = plan.roster(party), Meter()
+    came, joined = False, None
+    carrier: Transport | None = None
     patience = {"timeout": plan.network.timeout, "longest": plan.network.message_timeout}
 
     def agree(transport: Transport) -> None:
-        nonlocal joined
-        carriers["parties"] = transport
+        nonlocal joined, carrier
+        carrier = transport
         joined = links(partial(VIEW.fields, plan.shared()), roster, transport, meter, **patience)
         try:
-            agree_keys(plan, roster, joined, compared)
+            agree_keys(plan, roster, joined)
         except BaseException as error:
             joined.abort(error)
             raise
 
-    def take(transport: Transport) -> Check:
-        nonlocal beside
-        carriers["team"] = transport
-        beside = Links(fields, team, transport, Meter(within=meter), **patience)
-        return check
-
-    def check() -> None:
-        """Raise what has gone wrong within the party; tell others first, whose connections then end."""
-        assert beside is not None
-        try:
-            beside.check()
-        except MpcSpearmanError as error:
-            if joined is not None:
-                joined.abort(error)
-            raise
-
-    def meet() -> tuple[Links, Team]:
-        nonlocal came, compared
+    def meet() -> Links:
+        nonlocal came
         # To import it may fail, and takes longer than to read a small table, which came first: in no phase,
         # and not while others wait.
         engine_for(plan.protocol)
         with meter.phase("connect"):
             progress("connect", 0, 0)
             with meter.waiting():
-                if plan.shards > 1:
-                    gather(team, take)
-                # From here on it is `join` that tells the others of a failure, and links are there that do.
-                own, came = Team(team, beside), True
-                if shard:
-                    told, _ = own.hear()  # in which run its party is
-                    compared = plan.canonical_json(shard, run=told.get("run"))
+                came = True  # from here on it is `join` that tells the others of a failure
                 join(roster, meter, agree)
         assert joined is not None
-        if beside is not None:
-            joined.beside, beside.beside = beside, joined
-        if own.leads:
-            own.tell({"run": joined.run.hex()})
-        return joined, own
+        return joined
 
     used = plan.he.workers or workers()
     run = Run(plan, roster, meet, meter, progress, say, used, block_bytes, keep_ranks, approval)
     try:
         run.signer = ready(roster)
-        result = None
-        if shard:
-            run_worker(run)
-            with meter.phase("account"):
-                run.links.close()
-                run.team.close()
-        else:
-            coordinates = roster.me.role is Role.COORDINATOR
-            found = run_coordinator(run) if coordinates else run_data_party(run, frame)
-            with meter.phase("account"):
-                run.team.close()
-            result = sign_and_part(run, found)
+        coordinates = roster.me.role is Role.COORDINATOR
+        result = sign_and_part(run, run_coordinator(run) if coordinates else run_data_party(run, frame))
     except BaseException as error:
-        for own in (joined, beside):
-            if own is not None:
-                own.abort(error)
-        if joined is None and not came and isinstance(error, Exception):
+        if joined is not None:
+            joined.abort(error)
+        elif not came and isinstance(error, Exception):
             decline(roster, meter, error)
         run.at_failure.close()
         raise
-    for carrier in carriers.values():
-        carrier.close()
+    assert carrier is not None
+    carrier.close()
     for leave in run.at_end:
         try:
             leave()
         except OutputError as error:  # what the run found is worth more than a file beside it
             say(str(error))
-            result = result and result.with_warning(str(error))
+            result = result.with_warning(str(error))
     return result
 
 

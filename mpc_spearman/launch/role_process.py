@@ -49,7 +49,7 @@ def main(prepare: Prepare = lambda assignment, supervisor: None) -> None:
     except MpcSpearmanError as error:
         supervisor.fail(error)
     except Exception as error:
-        supervisor.fail(_unexpected(assignment.worker, error))
+        supervisor.fail(_unexpected(assignment.party, error))
     supervisor.say(done=True)
     # Everything is written and everyone has said farewell: nothing is left that an orderly exit would do.
     os._exit(0)
@@ -99,7 +99,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     from mpc_spearman.config import Approval, Plan
 
     plan = Plan.model_validate(assignment.plan)  # the launcher's, which has checked it
-    supervisor.say(phase="start", party=assignment.worker, done=0, of=0)
+    supervisor.say(phase="start", party=assignment.party, done=0, of=0)
     # Only now the slow imports, so that a bad assignment fails fast.
     load()
     import pyarrow as pa
@@ -113,14 +113,12 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     made, approval = assignment.rehearsal, assignment.approval
     point = MeetingPoint(**assignment.meeting_point)
     rehearsal = None if made is None else Rehearsal(**made)
-    meeting = Rendezvous(plan, assignment.party, assignment.shard, point, rehearsal, supervisor)
+    meeting = Rendezvous(plan, assignment.party, point, rehearsal, supervisor)
     result = run_role(
         plan,
         assignment.party,
         pa.ipc.open_stream(stream).read_all() if assignment.frame else None,
-        shard=assignment.shard,
         join=meeting.join,
-        gather=meeting.gather,
         ready=meeting.ready,
         decline=meeting.decline,
         approval=None if approval is None else Approval(**approval),
@@ -128,5 +126,4 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         say=supervisor.note,
         keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
     )
-    if result is not None:
-        result.save(assignment.out)
+    result.save(assignment.out)

@@ -38,8 +38,7 @@ Note = Callable[[str, str], None]
 class Outcome:
     """How one process ended, in which phase, and after how many seconds; the code is negative for a signal.
 
-    `party` is its party or worker. `kind`: it finished; it reported an error; it exited without an error
-    message; the supervisor ended it.
+    `kind`: it finished; it reported an error; it exited without an error message; the supervisor ended it.
     """
 
     party: str
@@ -56,7 +55,7 @@ class _Child:
     def __init__(
         self, assignment: Assignment, frame: bytes, server: ForkServer, events: SimpleQueue[tuple[str, Any]]
     ) -> None:
-        self.party = assignment.worker
+        self.party = assignment.party
         self.phase = "start"
         self.error: MpcSpearmanError | None = None
         self.done = False
@@ -180,7 +179,7 @@ def launch(
     ended, and those that cannot because a signal froze them as soon as only they are left.
     When this returns or raises, no process is left.
 
-    `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party, or worker.
+    `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party.
     """
     # Not a Queue: an interrupt in the middle of its Python code can come out as a RuntimeError of its lock.
     events = SimpleQueue[tuple[str, Any]]()
@@ -192,8 +191,8 @@ def launch(
     told: set[str] = set()
     try:
         for assignment in assignments:
-            frame = frames.get(assignment.worker, b"")
-            children[assignment.worker] = _Child(assignment, frame, server, events)
+            frame = frames.get(assignment.party, b"")
+            children[assignment.party] = _Child(assignment, frame, server, events)
         while len(outcomes) < len(children):
             left = [child for child in children.values() if child.party not in outcomes]
             if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):
@@ -209,7 +208,7 @@ def launch(
                 elif "address" in report:
                     for other in left:
                         if other.party != party:
-                            other.tell(meeting=report["meeting"], address=report["address"])
+                            other.tell(address=report["address"])
                 else:
                     watch(party, report["phase"], report["done"], report["of"])
             else:

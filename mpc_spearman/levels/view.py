@@ -4,7 +4,7 @@ A :class:`~mpc_spearman.wire.kinds.Row` is one kind of message between two roles
 :class:`~mpc_spearman.wire.kinds.Field` is one value in it, present only at the levels and grants it names.
 Here are the fields that do not depend on the level; each level declares its own, and `VIEW` is all together.
 Symbols in shapes are resolved by what the parties agreed on: ``n``, ``m_target``, ``m_sources`` of all
-sources together, ``sources``, how many these are, and ``shards``; of the one source a message is about
+sources together, ``sources``, how many these are; of the one source a message is about
 ``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
 how many bytes each takes; ``ids`` of one block of pseudonyms; ``words`` of one step of a comparison, and
 ``packed``, the bytes of bits opened or of a bitmap.
@@ -77,8 +77,8 @@ _ENCRYPTED = "nothing: its vectors under the coordinator's encryption key"
 _CIPHERTEXT = Field("batch", "bytes", ("rows", "ciphertext_bytes"), _ENCRYPTED, protocols=_HE)
 _FIGURES = "seconds, bytes, rounds and memory of each phase"
 _COST = (
-    Field("seconds", "float64", ("shards", len(PHASES), 2), _FIGURES),
-    Field("counts", "int64", ("shards", len(PHASES), 5)),
+    Field("seconds", "float64", (len(PHASES), 2), _FIGURES),
+    Field("counts", "int64", (len(PHASES), 5)),
 )
 # Whoever gets a message gets its nonce, without which nobody can test a guess of it (results.record).
 _NONCE = Field("nonce", "bytes", (32,), grants=GRANTS[1:], opened_to=("coordinator",))

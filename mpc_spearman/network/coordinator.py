@@ -192,7 +192,6 @@ class CoordinatorMeeting(Meeting):
                 )
                 return
             self._seats[peer.number] = _Seat(control)
-            self._lacks.pop(peer, None)
             self._gone.pop(peer, None)
             control.send(again=self._number, left=None)
             self._tell_missing()
@@ -220,8 +219,6 @@ class CoordinatorMeeting(Meeting):
             self.fail(error)
             return
         name, whose, phase = notice(error, peer.name, "connect")
-        if lost_party(error) is not None and whose.startswith(f"{peer.name}/"):
-            self._lacks[peer] = whose
         if whose != peer.name:
             name = f"{name} of {whose}"
         self._has_left(peer, name, phase)

@@ -18,7 +18,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.handshake import Greeting, Listener, Use, call
-from mpc_spearman.network.meeting import LATE, SAY, TELL, Meeting
+from mpc_spearman.network.meeting import SAY, TELL, Meeting
 from mpc_spearman.network.round import Agree, Contact, Round, Settings, unreachable
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Party, Roster
@@ -69,7 +69,6 @@ class DataPartyMeeting(Meeting):
         own, coordinator, where = self._settings, self._roster.coordinator, self._where
         line = time.monotonic() + 1
         while True:
-            own.check()
             left = max(0.05, min(end - time.monotonic(), own.timeout))
             try:
                 connection = call(where, left, own.tls, coordinator, Greeting(Use.MEET), own.proxy)
@@ -87,10 +86,9 @@ class DataPartyMeeting(Meeting):
                 if isinstance(error, OSError):
                     why = "it closes the connection" if isinstance(error, Closed) else str(error.strerror)
                 if time.monotonic() + _RETRY > end:
-                    hint = f" {LATE}" if self._roster.star else ""
                     raise PartyMissing(
                         f"{coordinator} cannot be reached at {where} ({why}) in {own.join_timeout:g} s: is "
-                        f"it running, is its port open, is {own.found_by} right?{hint}",
+                        f"it running, is its port open, is network.address right?",
                         (PartyMissing.__name__, coordinator.name, "connect"),
                     ) from None
             if time.monotonic() > line:

@@ -188,14 +188,13 @@ class Listener:
         try:
             self._listener = listening(where)
         except OSError as error:
-            todo = "; see `listen`, `workers`, network.address and network.port"
+            todo = "; see `listen`, network.address and network.port"
             why = str(error.strerror or error)
             if error.errno == errno.EADDRINUSE:
                 why = os.strerror(error.errno)
                 todo = (
                     f": `ss -tlnp sport = :{where.port}` shows which program has it. Take another one: at "
-                    "the coordinator network.port, the same in every plan, or for one party `listen`, or for "
-                    "its workers `workers`"
+                    "the coordinator network.port, the same in every plan, or for one party `listen`"
                 )
             host = where.host or "any address"
             raise NetworkError(f"this party cannot listen on {host} port {where.port}: {why}{todo}") from None

@@ -43,8 +43,8 @@ SAY, TELL = 10.0, 5.0
 HEARD = 1.0
 #: Why a party that runs may not have come, and what to do.
 LATE = (
-    "A party comes once it has read its table, and under `shards` has met its own workers: if that takes "
-    "longer, raise network.join_timeout in everybody's plan"
+    "A party comes once it has read its table: if that takes longer, raise network.join_timeout in "
+    "everybody's plan"
 )
 # Sentences about those turned away, at most.
 _NOTES = 5
@@ -60,7 +60,6 @@ class Meeting:
         self._number = 0
         self._round: Round | None = None
         self._notes: set[str] = set()
-        self._lacks: dict[Party, str] = {}  # which worker is missing at parties that left for lack of it
         self._gone: dict[Party, str] = {}  # why parties left that have not come again
 
     def fail(self, error: Exception) -> None:
@@ -102,23 +101,18 @@ class Meeting:
                 if done():
                     return
                 self._changed.wait(0.5)
-            self._settings.check()
             now, missing = time.monotonic(), self._missing()
             if now > end and not done():
                 missing, seconds = missing or self._roster.peers, self._settings.join_timeout
-                lacks = {peer: self._lacks[peer] for peer in missing if peer in self._lacks}
                 never = [peer for peer in missing if peer not in self._gone]
                 who = [
-                    f"{peer}, without {lacks[peer]}," if peer in lacks
-                    else f"{peer}, which left with {self._gone[peer]}," if peer in self._gone
-                    else str(peer)
+                    f"{peer}, which left with {self._gone[peer]}," if peer in self._gone else str(peer)
                     for peer in missing
-                ]  # fmt: skip
-                hint = f". {LATE}" if never and not self._roster.star else ""
-                first = next(iter(lacks.values()), (never or missing)[0].name)
+                ]
+                hint = f". {LATE}" if never else ""
                 raise PartyMissing(
                     f"{' and '.join(who)} did not join within {seconds:g} s{hint}",
-                    (PartyMissing.__name__, first, "connect"),
+                    (PartyMissing.__name__, (never or missing)[0].name, "connect"),
                 )
             if now > line and missing:
                 self._settings.say(f"waiting for {', '.join(map(str, missing))} to join")

@@ -38,8 +38,6 @@ _HOST = 255
 
 #: Agrees with all peers over a round's connections; is told how each pair is connected, raises what is wrong.
 Agree = Callable[[Sockets, Mapping[tuple[str, str], str]], None]
-#: Raises what has gone wrong elsewhere, if anything has.
-Check = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,6 @@ class Settings:
     All must have the same `plan`, as canonical JSON, and package `version`. Others dial a party at
     `advertise`, or else where it listens; it dials through `proxy`. A party is lost after `timeout` seconds
     without a sign of life; a `patient` party waits for it again. All must meet within `join_timeout`.
-    `found_by` is the plan's key for the meeting place. `check` is called while waiting for others: it raises
-    what went wrong elsewhere.
     """
 
     tls: Tls
@@ -63,8 +59,6 @@ class Settings:
     advertise: Address | None = None
     proxy: Address | None = None
     patient: bool = True
-    found_by: str = "network.address"
-    check: Check = lambda: None
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from mpc_spearman.parties import Role, worker_name
+from mpc_spearman.parties import Role
 from mpc_spearman.results.record import NO_SIGNATURE, Record, sign, signed_by, written
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run, step
@@ -17,18 +13,12 @@ from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, costed
 
 
 @step("account")
-def hand_in(run: Run) -> list[list[NDArray[Any]]]:
-    """Give this worker's costs to the first, which returns those of all workers, seconds and counts."""
-    return [run.team.gather(costs) or [] for costs in run.meter.table()]
-
-
-@step("account")
 def account(run: Run) -> pd.DataFrame:
     """Send costs to the coordinator, which returns everyone's; columns ``meter.COLUMNS``.
 
     They do not include this exchange and the farewell after it.
     """
-    own = dict(zip(("seconds", "counts"), map(np.stack, hand_in(run)), strict=True))
+    own = dict(zip(("seconds", "counts"), run.meter.table(), strict=True))
     costs = {run.roster.me: own}
     if run.roster.me.role is Role.COORDINATOR:
         costs |= {peer: run.links.receive(peer, Kind.COST) for peer in run.roster.peers}
@@ -36,9 +26,8 @@ def account(run: Run) -> pd.DataFrame:
         run.links.send(run.roster.coordinator, Kind.COST, own)
     shown = costed(run.plan.protocol, run.plan.alignment)
     rows = [
-        (worker_name(party.name, shard), phase, *map(float, seconds[i]), *map(int, counts[i]))
+        (party.name, phase, *map(float, values["seconds"][i]), *map(int, values["counts"][i]))
         for party, values in sorted(costs.items(), key=lambda item: item[0].number)
-        for shard, (seconds, counts) in enumerate(zip(values["seconds"], values["counts"], strict=True))
         for i, phase in enumerate(PHASES)
         if phase in shown
     ]

@@ -58,7 +58,6 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         "m_sources": shapes.m_sources,
         "m_target": shapes.m_target,
         "sources": len(shapes.features),
-        "shards": plan.shards,
     }
     return shapes
 

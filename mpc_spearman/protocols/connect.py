@@ -5,9 +5,6 @@
 2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and
    messages of another run do not fit.
 3. The keys follow (:class:`mpc_spearman.wire.keys.PairKey`), and each party confirms its own to each peer.
-
-A party's other workers do the same after its first one. Besides the plan they compare their shard and the run
-id of the first workers. So no worker computes in another run than its party.
 """
 
 from __future__ import annotations
@@ -36,13 +33,12 @@ def connect(run: Run) -> None:
 
     Errors are those of `agree_keys` and of :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
     """
-    run.links, run.team = run.meet()
+    run.links = run.meet()
 
 
-def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = None) -> None:
+def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
     """Check that all run the same plan and version; put a key with each peer into ``links.keys``.
 
-    All must have the same text `compared`: the shared plan, which further workers extend by shard and run.
     `PlanMismatch` names every key that differs, here and there; `HandshakeError` is for another version, a
     party that is not who the plan says it is, or one that has agreed another key.
     """
@@ -52,7 +48,7 @@ def agree_keys(plan: Plan, roster: Roster, links: Links, compared: str | None = 
         "party": me.name,
         "role": me.role.value,
         "number": np.array([me.number]),
-        "plan": compared or plan.canonical_json(),
+        "plan": plan.canonical_json(),
         "public_key": mine.public_key().public_bytes_raw(),
         "nonce": token_bytes(32),
     }

@@ -14,7 +14,7 @@ from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Foreseen
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.parties import Role
 from mpc_spearman.protocols.load import own_table
 from mpc_spearman.protocols.protect import too_few_rows
 
@@ -40,7 +40,7 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     `other` is the number of features of the target or of each source, assumed to have no ties. `TableError`
     if the table cannot be used.
     """
-    roster, refusals = Roster.of(plan, name), list[MpcSpearmanError]()
+    roster, refusals = plan.roster(name), list[MpcSpearmanError]()
     table = own_table(plan, name, frame)
     ranks = table.ranks()
     as_source = roster.me.role is Role.SOURCE

@@ -4,8 +4,6 @@ Kamara, Mohassel, Raykova and Sadeghian, "Scaling private set intersection to bi
 ePrint 2012/542), their protocol for a semi-honest server. docs/protocol.md ("Common rows") has the steps, and
 why a bitmap over each party's own list is all that the coordinator can answer.
 
-With several shards each worker sends, and matches, one range of pseudonyms by their first bits.
-
 The coordinator learns sizes and overlaps of the sets, a data party which of its own rows all others have. If
 the coordinator marks other rows than the common ones, ``align`` detects it before a share of a column leaves.
 It does not detect that the coordinator leaves out the same rows at all parties (docs/security.md).
@@ -14,8 +12,7 @@ It does not detect that the coordinator leaves out the same rows at all parties 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -32,7 +29,6 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.load import tag
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.team import cut
 
 #: The most ids of one party: 1.6 GB at the coordinator.
 MAX_IDS = 100_000_000
@@ -62,9 +58,8 @@ def intersect(run: Run, table: Table) -> Table:
     unordered = pseudonyms(table.ids, key)
     rows = np.argsort(unordered)
     offered = unordered[rows]
-    ranges = [_bytes(part) for part in cut(offered, run.team.shards)]
     try:
-        marked = _offer(run, run.team.scatter(ranges), [len(part) for part in ranges[1:]])
+        marked = _offer(run, np.frombuffer(offered.tobytes(), np.uint8).reshape(-1, SIZE))
     except AlignmentError:  # too few are common: why may show in one's own ids
         if odd := id_help(table.ids.slice(0, _LOOKED_AT)):
             run.say(odd)
@@ -85,19 +80,10 @@ def intersect(run: Run, table: Table) -> Table:
     return aligned
 
 
-@step("intersect")
-def offer_part(run: Run) -> None:
-    """Have the pseudonyms matched that this party's first worker gives, and give it the answer."""
-    _offer(run, run.team.part("|u1", (None, SIZE)))
-
-
-def _offer(run: Run, offered: NDArray[np.uint8], of_others: Sequence[int] = ()) -> NDArray[np.bool_]:
-    """Send pseudonyms, ascending, (n, 16), to the coordinator; return which it says are common.
-
-    This party's first worker gets the answer of all, one after the other: it has given the others so many.
-    """
+def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Send pseudonyms, ascending, (n, 16), to the coordinator; return which it says are common."""
     coordinator, links, n = run.roster.coordinator, run.links, len(offered)
-    policy = run.plan.owner(run.roster.me.owner).policy
+    policy = run.plan.owner(run.roster.me.name).policy
     offer = _Offer(n, policy.min_rows or 0, policy.max_ids, policy.max_unmatched)
     links.send(coordinator, Kind.OFFER, {name: np.array([value]) for name, value in vars(offer).items()})
     for start in range(0, n, BLOCK_IDS):
@@ -108,11 +94,7 @@ def _offer(run: Run, offered: NDArray[np.uint8], of_others: Sequence[int] = ()) 
     bits = np.unpackbits(np.frombuffer(answer, np.uint8))
     if bits[n:].any():
         raise ProtocolViolation(f"{coordinator} marked more ids as common than there are")
-    return np.concatenate(run.team.gather(bits[:n], of_others) or [bits]).astype(bool)
-
-
-def _bytes(pseudonyms: NDArray[np.bytes_]) -> NDArray[np.uint8]:
-    return np.frombuffer(pseudonyms.tobytes(), np.uint8).reshape(-1, SIZE)
+    return bits[:n].astype(bool)
 
 
 @dataclass(frozen=True)
@@ -129,26 +111,16 @@ class _Offer:
 def match(run: Run) -> None:
     """Match the data parties' pseudonyms and tell each which of its own are common to all.
 
-    Answers nobody before what all workers matched satisfies the owners' policies and the plan.
+    Answers nobody before the overlap satisfies the owners' policies and the plan.
     `AlignmentError` if fewer ids are in common than a run takes, `DisclosureError` if a party offers too many
     ids, or too few are in common, for another's policy or for the plan.
     """
     owners = (run.roster.target, *run.roster.sources)
-    parts = {owner: _receive_offer(run, owner) for owner in owners}
-    ids = run.team.total(np.array([offer.ids for offer in parts.values()]))
-    offers = dict[Party, _Offer]()
-    if ids is not None:
-        offers = {owner: replace(parts[owner], ids=int(n)) for owner, n in zip(owners, ids, strict=True)}
-        run.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
-        _check_sizes(offers)
-    sets = [_receive_pseudonyms(run, owner, parts[owner].ids) for owner in owners]
-    marks = common(sets)
-    in_all = run.team.total(np.array([marks[0].sum()]))
-    if in_all is None:
-        run.team.hear()  # that all may be answered
-    else:
-        _check_overlap(offers, int(in_all[0]))
-        run.team.tell({})
+    offers = {owner: _receive_offer(run, owner) for owner in owners}
+    run.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
+    _check_sizes(offers)
+    marks = common([_receive_pseudonyms(run, owner, offer.ids) for owner, offer in offers.items()])
+    _check_overlap(offers, int(marks[0].sum()))
     for owner, marked in zip(owners, marks, strict=True):
         bitmap = np.packbits(marked)
         run.links.send(owner, Kind.COMMON, {"common": bitmap.tobytes()}, sizes={"packed": len(bitmap)})
@@ -158,7 +130,7 @@ def _receive_offer(run: Run, owner: Party) -> _Offer:
     values = {name: array[0].item() for name, array in run.links.receive(owner, Kind.OFFER).items()}
     offer = _Offer(**values)
     if not (
-        (run.plan.shards == 1) <= offer.ids <= MAX_IDS
+        1 <= offer.ids <= MAX_IDS
         and min(offer.min_rows, offer.max_ids) >= 0
         and 0 <= offer.max_unmatched <= 1
     ):

@@ -19,12 +19,12 @@ from mpc_spearman.data.tables import Table
 from mpc_spearman.levels.level import Descriptions, Numbers, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
-from mpc_spearman.protocols.account import account, hand_in
+from mpc_spearman.protocols.account import account
 from mpc_spearman.protocols.agree import agree, align
-from mpc_spearman.protocols.compute import compute_part, conclude, contribute, encode, hide, prepare
+from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_descriptions
-from mpc_spearman.protocols.intersect import intersect, match, offer_part
+from mpc_spearman.protocols.intersect import intersect, match
 from mpc_spearman.protocols.load import load, rank
 from mpc_spearman.protocols.protect import advise, charge, state
 from mpc_spearman.protocols.publish import publish, receive_result
@@ -69,21 +69,6 @@ def run_coordinator(run: Run) -> Result:
     names = told.of_sources("names"), told.target.names
     publish(run, numbers, *names, shapes)
     return _result(run, shapes.n, numbers, Labels.of(shapes, *names), warnings)
-
-
-def run_worker(run: Run) -> None:
-    """Compute, as a further worker of a party, on the rows of one shard with the others' workers.
-
-    It learns what its party's first worker gives it and, about its shard, what that one learns from other
-    parties: masked rows or ciphertexts, at the coordinator shuffled differences and pseudonyms.
-    """
-    connect(run)
-    if run.plan.alignment == "intersect":
-        match(run) if run.roster.me.role is Role.COORDINATOR else offer_part(run)
-    compute_part(run)
-    hand_in(run)
-    with run.meter.phase("account"):
-        run.team.hear()  # that all is done
 
 
 def _own_result(

@@ -30,7 +30,7 @@ from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import MpcSpearmanError, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.parties import Role
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.results import derived, run_directory, saved
 from mpc_spearman.results.saved import RECORD
@@ -94,7 +94,7 @@ class Record(Section):
         shared = plan.shared()
         grants = {
             party.name: grant(shared, party.role)
-            for party in Roster.of(plan, plan.names[0]).parties
+            for party in plan.roster(plan.names[0]).parties
             if party.role is not Role.COORDINATOR
         }
         return cls(

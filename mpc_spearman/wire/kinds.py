@@ -53,9 +53,6 @@ class Kind(IntEnum):
     COST = 9, "account"
     RECORD = 23, "account"
     FAREWELL = 10, "account"
-    # Within one party (`mpc_spearman.wire.team`), and never to another.
-    TASK = 24, "keep-alive"
-    PART = 25, "keep-alive"
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,6 @@ class Links:
         self.dimensions: dict[str, int] = {}
         self.keys: dict[Party, PairKey] = {}
         self.run = b""
-        #: The links with one's own party's workers, whose trouble is this party's too.
-        self.beside: Links | None = None
         self._view, self._roster, self._meter = view, roster, meter
         self._timeout, self._longest = timeout, longest
         self._last_words, self._parting, self._transport = last_words, _PARTING, transport
@@ -214,16 +212,11 @@ class Links:
             )
 
     def _raise_failure(self, doing: str) -> None:
-        beside = [] if self.beside is None else self.beside.failures()
-        failures = [*self.failures(), *beside]
+        self._fail_silent()
+        failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
         if failures:
             where = f"{self._roster.me}, {doing} in phase {self._meter.current}"
             raise _in_context(min(failures, key=reach), where)
-
-    def failures(self) -> list[MpcSpearmanError]:
-        """Return what has gone wrong on these links."""
-        self._fail_silent()
-        return [channel.failure for channel in self._channels.values() if channel.failure is not None]
 
     def _fail_silent(self) -> None:
         """Fail links whose peer is silent for too long."""

@@ -73,15 +73,13 @@ COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
 
 
 class Meter:
-    """Counts one party's costs, phase by phase. Safe to use from the link threads.
+    """Counts one party's costs, phase by phase. Safe to use from the link threads."""
 
-    A meter `within` another one charges waits to the other's phases.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic, *, within: Meter | None = None) -> None:
-        self._clock, self._within = clock, within
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.costs = {phase: PhaseCost() for phase in PHASES}
-        self._current = PHASES[0]
+        #: The phase that is under way.
+        self.current = PHASES[0]
         #: Length of the longest chain of dependent messages that ends here; a round is one hop in it.
         self.depth = 0
         #: How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
@@ -91,15 +89,6 @@ class Meter:
         self._lock = threading.Lock()
         self._waits = False
         self._looked = 0.0  # when memory was noted last
-
-    @property
-    def current(self) -> str:
-        """The phase that is under way."""
-        return self._current if self._within is None else self._within.current
-
-    @current.setter
-    def current(self, phase: str) -> None:
-        self._current = phase
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -128,10 +117,6 @@ class Meter:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Charge the block's time to the current phase as waiting for a peer; inside another, nothing."""
-        if self._within is not None:
-            with self._within.waiting():
-                yield
-            return
         outer, self._waits, start = not self._waits, True, self._clock()
         try:
             yield

@@ -55,7 +55,6 @@ def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
         *(["compare", PLAN, "--rows", rows, *SIZE] for rows in ("x", "2", "-5")),
         *(["compare", PLAN, "--rows", "3", "--features", size] for size in ("3", "3x", "axb", "3x-1", "0x3")),
         ["compare", PLAN, "--rows", "3", *SIZE, "--repeats", "0"],
-        ["join", PLAN, "--party", "A", "--shard", "64"],
         ["check", PLAN, "--party", "A", "--other", "0"],
     ],
 )

@@ -28,7 +28,6 @@ BAD: dict[str, list[Any]] = {
     "estimator": ["Paper"],
     "order": [True, None],
     "rows": [2, True, 10.0, "10", 10**9 + 1],
-    "shards": [0, 65],
     "network.timeout": [True, float("nan"), float("inf"), 0, -1.5, 10000000.0, 10**5000, "1e3", "soon"],
     "network": [None, 60],
     "privacy.loss": [0],
@@ -70,6 +69,10 @@ BAD: dict[str, list[Any]] = {
     "parties.target.policy.tls": ["insecure"],
     "privacy.budget": [1],
     "parties.target.policy.min_group": [1],
+    "shards": [2],
+    "parties.coordinator.workers": ["10.0.0.7:29600"],
+    "parties.sources.0.workers": ["10.0.0.7:29600"],
+    "network.address": ["c-{shard}.example.org"],
 }
 #: Settings that are refused together.
 TOGETHER: list[dict[str, Any]] = [

@@ -32,7 +32,6 @@ ONE = str(Identity.new())
 #: For every local field a value that would be recognised if it got out. A new field must be added here.
 LOCAL: dict[str, Any] = {
     "listen": "secret.example.org:4242",
-    "workers": "secret.example.org:4343",
     "advertise": "secret.example.org:4243",
     "key": "/secret/own.key",
     "table": "/secret/table.csv",
@@ -97,7 +96,6 @@ SHARED: dict[str, Any] = {
     "top": 2,
     "opened_to": "target",
     "rows": 100,
-    "shards": 2,
     "normalise": ["strip"],
     "alignment": "intersect",
     "results.target": "nothing",

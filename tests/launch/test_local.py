@@ -31,7 +31,6 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.launch.local import arrow
 from mpc_spearman.launch.supervisor import Outcome
-from mpc_spearman.parties import Roster
 from support import harness
 from support.made_results import costs
 from support.plans import mapping
@@ -237,7 +236,7 @@ def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
     """Stand in for the roles: each leaves a run directory."""
     for order in orders:
         its = load_plan(order.plan)
-        role: Any = Roster.of(its, order.party).me.role.value
+        role: Any = its.roster(order.party).me.role.value
         Result(plan=its.shared(), party=order.party, role=role, n=4, cost=costs(order.party)).save(order.out)
     return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
 

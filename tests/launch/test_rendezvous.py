@@ -12,7 +12,7 @@ from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError, TableError
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch import rendezvous
-from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, meeting_point, shard_of
+from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, meeting_point
 from support import plans
 from support.members import Members
 from support.processes import eventually
@@ -139,49 +139,3 @@ def test_a_party_that_cannot_take_part_says_why_even_if_nobody_listens(tmp_path:
     assert said < waited < shown.index("there is no column 'no such column'")
     assert shown.count("no such column") == 1
     assert "C.key is the key of party C in this plan" in " ".join(endings["B"].printed.split())
-
-
-# ---- with several workers a party
-
-
-def sharded(*overrides: str) -> Plan:
-    at = ("parties.sources.A.workers=127.0.0.1:29600", "network.address=127.0.0.1")
-    return load_plan({**content(), "shards": 2}, [*at, *overrides])
-
-
-def test_a_workers_number_is_in_the_hosts_name_or_added_to_the_port() -> None:
-    here = sharded()
-    assert meeting_point(here, "A", {}, shard=1) == MeetingPoint("127.0.0.1", 29501, "127.0.0.1", True)
-    spread = sharded("network.address=c-{shard}.example")
-    environment = {"MASTER_ADDR": "10.0.0.7"}
-    assert meeting_point(spread, "A", environment, shard=1) == MeetingPoint("c-1.example", 29500, "", True)
-    own = sharded("parties.coordinator.listen=0.0.0.0:4711", "parties.coordinator.workers=127.0.0.1:29600")
-    assert meeting_point(own, "C", {}, shard=1).port == 4712
-
-
-def test_under_torchrun_the_rank_says_which_party_and_shard() -> None:
-    here = sharded()
-    environment = {"RANK": "5", "WORLD_SIZE": "6"}
-    assert (shard_of(here, environment), shard_of(here, {})) == (1, 0)
-    assert meeting_point(here, "A", environment, shard=1).port == 29501
-    with pytest.raises(HandshakeError, match=r"RANK is 5, but in the plan A \(source\) is number 4"):
-        meeting_point(here, "A", environment, shard=0)
-    with pytest.raises(HandshakeError, match="WORLD_SIZE is 3, but the plan has 6 processes, 2 for each"):
-        meeting_point(here, "A", {"WORLD_SIZE": "3"})
-    torchrun = {"TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_PORT": "29501"}
-    with pytest.raises(PlanError, match="torchrun itself uses port 29501"):
-        meeting_point(here, "A", torchrun)
-
-
-@pytest.mark.parametrize(
-    ("party", "shard", "overrides", "named"),
-    [
-        ("B", 0, [], r"party B has no `workers`: .*HOST:PORT where its first worker"),
-        ("A", 1, ["network.port=65535"], r"network\.port: worker 1 would be at port 65535 \+ 1"),
-    ],
-)
-def test_wrong_addresses_of_workers_are_refused(
-    party: str, shard: int, overrides: list[str], named: str
-) -> None:
-    with pytest.raises(PlanError, match=named):
-        meeting_point(sharded(*overrides), party, {}, shard=shard)

@@ -16,7 +16,7 @@ from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import BoundError, PlanError, PolicyError, ProtocolViolation
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import SLACK, Scales, Stated, untied
 from mpc_spearman.results.result import Result
@@ -131,7 +131,7 @@ class Opened:
 
     def __init__(self, source: Ranks, target: Ranks, **settings: Any) -> None:
         self.level = level_of(plan(**{**NOISY, **settings, "results": {"precision": "statistical"}}))
-        roster = Roster.of(self.level.plan, "C")
+        roster = self.level.plan.roster("C")
         self.source, self.target = roster.sources[0], roster.target
         self.ranks, self.y = source, target
         self.shapes = Shapes(source.n, {self.source: source.m}, target.m)
@@ -363,7 +363,7 @@ def test_rare_values_on_both_sides_have_no_p_value_without_noise(tmp_path: Path)
 def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
     """With less the noise of others would be too little; n rows of k orthonormal columns are no nearer."""
     its, rng = plan(reveal=reveal), np.random.default_rng(2)
-    owners = (Roster.of(its, "A").me, Roster.of(its, "B").me)
+    owners = (its.roster("A").me, its.roster("B").me)
     for k in (1, 4):
         x = rng.normal(size=(100, k))
         x = np.linalg.qr(x - x.mean(axis=0))[0]

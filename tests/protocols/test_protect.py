@@ -16,7 +16,7 @@ from mpc_spearman.data.ranks import Ranks, rank_columns
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.scales import NOTHING, Scales
 from mpc_spearman.protocols.compute import encode
@@ -49,7 +49,7 @@ def run_of(
     me: str, said: Mapping[str, Any], *sources: str, overrides: tuple[str, ...] = (), **settings: Any
 ) -> Any:
     chosen = load_plan(plan(*sources, **settings).model_dump(mode="json"), overrides)
-    run = Run(chosen, Roster.of(chosen, me), pytest.fail, Meter(), lambda *_: None, print)
+    run = Run(chosen, chosen.roster(me), pytest.fail, Meter(), lambda *_: None, print)
     run.links = Peers(said)
     return run
 
@@ -148,7 +148,7 @@ def test_at_ranking_a_constant_column_states_the_range_of_one_without_ties():
 )
 def test_what_the_ledger_counts_follows_from_the_plan(reveal, more, expected):
     its = plan("A1", "A2", cautious=True, reveal=reveal, **more)
-    found = told(its, Roster.of(its, "A1"))
+    found = told(its, its.roster("A1"))
     assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
 
 
@@ -249,17 +249,15 @@ def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision)
     assert shapes.m_sources == 6
 
 
-@pytest.mark.parametrize("settings", [{}, {"shards": 2}, {"shards": 2, **LIGHT}])
+@pytest.mark.parametrize("settings", [{}, LIGHT])
 def test_a_run_is_in_the_ledger_before_anything_computed_from_columns_leaves(
     settings: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does another worker of the party, which may send at once, get any row before."""
     early, send = set(), Links.send
 
     def watched(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
-        owner = links._roster.me.owner
-        which_run = '"run"' in str(values.get("what"))  # the first that a worker is told
-        if owner != "C" and not which_run and not Ledger(tmp_path / owner).entries():
+        owner = links._roster.me.name
+        if owner != "C" and not Ledger(tmp_path / owner).entries():
             early.add(kind.name)
         return send(links, peer, kind, values, **more)
 

@@ -17,7 +17,6 @@ import pytest
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Roster
 from mpc_spearman.results.parts import PARTS
 from mpc_spearman.statistics.columns import Columns, rounded
 from mpc_spearman.statistics.reference import reference
@@ -105,7 +104,7 @@ def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[
 def test_nothing_arrives_that_is_not_listed(level, estimator):
     """Nor does the table of who learns what list a message that does not arrive."""
     run = recorded(level, estimator)
-    roles = {party.name: party.role for party in Roster.of(run.plan, "A").parties}
+    roles = {party.name: party.role for party in run.plan.roster("A").parties}
     for receiver, sender in directed_links():
         arrived = {kind for kind, _ in contents(run, receiver, sender)}
         ends = (roles[sender], roles[receiver])

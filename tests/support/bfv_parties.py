@@ -47,17 +47,13 @@ def exported(public: BfvPublicKey, values: np.ndarray) -> bytes:
     return public.subtract([], [values], [(None, 0)], rerandomise=True)[0]
 
 
-def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray, parts: int = 1) -> list[bytes]:
-    """What the target sends for x yT, each row multiplied by one of so many workers."""
-    sums = [public.products() for _ in range(parts)]
-    for part in range(parts):
-        mine, yours = x[:, part::parts], y[:, part::parts]
-        for start in range(0, mine.shape[1], public.rows):
-            rows = slice(start, start + public.rows)
-            sums[part].add(public.encrypt_block(mine[:, rows]), yours[:, rows])
-    for other in sums[1:]:
-        sums[0].add_partial(other.partial())
-    return sums[0].export()
+def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[bytes]:
+    """What the target sends for x yT."""
+    sums = public.products()
+    for start in range(0, x.shape[1], public.rows):
+        rows = slice(start, start + public.rows)
+        sums.add(public.encrypt_block(x[:, rows]), y[:, rows])
+    return sums.export()
 
 
 def exact(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ import numpy as np
 from mpc_spearman import errors
 from mpc_spearman.config import Plan
 from mpc_spearman.network import round
-from mpc_spearman.parties import Party, worker_name
+from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
@@ -105,7 +105,7 @@ def on_phase(
     ``meeting`` is when it has joined, and all others too, and is about to connect to them. If `party` is
     given, nothing happens to others. First the file `mark` is made, and `happens` called.
     """
-    if party not in ("", worker_name(name, seams.get("shard", 0))):
+    if party not in ("", name):
         return run(plan, name, *given, progress=progress, join=join, **seams)
     cut = threading.Event()
 
@@ -232,7 +232,7 @@ class Passing:
 
 
 def through(join: Any, wrap: Callable[[Transport], Transport]) -> Any:
-    """Put something between a role and the transport that it runs over; `join` may be its ``gather`` too."""
+    """Put something between a role and the transport that it runs over."""
     return lambda *given: join(*given[:-1], lambda transport: given[-1](wrap(transport)))
 
 

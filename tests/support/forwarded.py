@@ -16,7 +16,6 @@ from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.identity import Identity, public_key
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.tls import Tls
-from mpc_spearman.parties import Roster
 from mpc_spearman.results.result import Result
 from support.faults import Progress, Run, entering, wait_for
 
@@ -90,7 +89,7 @@ def logging_keys(run: Run, *given: Any, happens: Callable[[], None], file: str, 
 
 def impersonating(run: Run, plan: Any, *given: Any, happens: Callable[[], None], **seams: Any) -> Result:
     """Be the other end of what should be forwarded, with this party's own key."""
-    roster = Roster.of(plan, "C")
+    roster = plan.roster("C")
     own = Identity.read(plan.party("C").key, "key")
     # It knows both parties' public keys, and neither's private one.
     keys = {peer: public_key(plan.identities[peer.name]) for peer in roster.peers}

@@ -132,8 +132,6 @@ class Job(Members):
         self.network, self.names = network, [party["name"] for party in everyone(settings)]
         self.address = address or network.address(self.names[0])
         self.plan["network"] = {"address": self.address, "port": port}
-        for party in everyone(self.plan):
-            party["workers"] = "127.0.0.1:29700"  # each party is on one host
         for name, table in tables.items():
             self.tables[name] = folder / f"{name}.parquet"
             table.to_parquet(self.tables[name])

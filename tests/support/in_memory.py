@@ -17,13 +17,12 @@ from mpc_spearman.config import Plan
 from mpc_spearman.identity import Identity, Signer
 from mpc_spearman.launch.role import run_role
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Roster, worker_name
+from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.connect import agree_keys, connect
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
-from mpc_spearman.wire.team import Team
 from support.memory_network import Wires
 from support.processes import EVER
 
@@ -34,15 +33,13 @@ T = TypeVar("T")
 class Ended:
     """How a run ended: by party, its result or what it raised."""
 
-    results: Mapping[str, Result | None]
+    results: Mapping[str, Result]
     errors: Mapping[str, BaseException]
 
     def result(self, party: str = "C") -> Result:
         for error in self.errors.values():
             raise error
-        found = self.results[party]
-        assert found is not None
-        return found
+        return self.results[party]
 
     def classes(self) -> dict[str, str]:
         return {party: type(error).__name__ for party, error in self.errors.items()}
@@ -62,44 +59,37 @@ def run_in_memory(
     this run. `seams` are other arguments of every party's ``run_role``.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    hooks, shards = hooks or {}, range(max(its.shards for its in plans.values()))
-    meetings = [Wires(max(len(its.names) for its in plans.values())) for _ in shards]
-    teams = {party: Wires(len(shards)) for party in plans}
+    hooks = hooks or {}
+    wires = Wires(max(len(its.names) for its in plans.values()))
     made = keys or {name: Identity.new() for its in plans.values() for name in its.names}
     public = {name: str(key) for name, key in made.items()}
-    results: dict[str, Result | None] = {}
+    results: dict[str, Result] = {}
     errors: dict[str, BaseException] = {}
 
     def decline(its: Plan, roster: Roster, error: Exception) -> None:
-        end = meetings[0].end(roster.me.number)
+        end = wires.end(roster.me.number)
         Links(partial(VIEW.fields, its.shared()), roster, end, Meter(), EVER, last_words=EVER).abort(error)
 
-    def play(label: str, worker: tuple[str, int]) -> None:
-        (party, shard), wires = worker, meetings[worker[1]]
-        its = plans[party]
-        number = Roster.of(its, party).me.number
-        role = hooks.get(label, _patient)
+    def play(party: str, its: Plan) -> None:
+        number = its.roster(party).me.number
+        role = hooks.get(party, _patient)
         try:
-            results[label] = role(
+            results[party] = role(
                 run_role,
                 its.restricted_to(party),
                 party,
-                None if shard else tables.get(party),
-                shard=shard,
+                tables.get(party),
                 ready=lambda roster: Signer(made[party], public, rehearsal=keys is None),
                 join=lambda roster, meter, agree: agree(wires.end(number)),
-                gather=lambda team, take: take(teams[party].end(shard)),
                 decline=lambda roster, meter, error: decline(its, roster, error),
                 **seams,
             )
         except BaseException as error:
-            errors[label] = error
+            errors[party] = error
         finally:
             wires.cut(number)  # as the end of its process does
-            teams[party].cut(shard)
 
-    workers = {worker_name(party, shard): (party, shard) for party in plans for shard in shards}
-    _all_at_once(play, workers.items())
+    _all_at_once(play, plans.items())
     return Ended(results, errors)
 
 
@@ -109,10 +99,9 @@ def together(plan: Plan, play: Callable[[Run], T]) -> dict[str, T]:
 
     def take_part(number: int, name: str) -> None:
         try:
-            roster, meter = Roster.of(plan, name), Meter()
+            roster, meter = plan.roster(name), Meter()
             links = Links(partial(VIEW.fields, plan.shared()), roster, wires.end(number), meter, EVER)
-            alone = Team(roster.team(1))
-            run = Run(plan, roster, lambda: (links, alone), meter, lambda *_: None, lambda _: None)
+            run = Run(plan, roster, lambda: links, meter, lambda *_: None, lambda _: None)
             agree_keys(plan, roster, links)
             connect(run)
             found[name] = play(run)

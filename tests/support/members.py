@@ -70,13 +70,12 @@ class Members:
         own: Sequence[str] = (),
         *,
         label: str = "",
-        shard: int = 0,
         **other: Any,
     ) -> None:
-        """Start a party, or a further worker, with other top-level settings than the plan's if it is to."""
-        label = label or (f"{name}-{shard}" if shard else name)
+        """Start a party, with other top-level settings than the plan's if it is to."""
+        label = label or name
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
-        asked = [*self._asked(name, label, shard, **other), *own]
+        asked = [*self._asked(name, label, **other), *own]
         environment = self.environment | hooked("faults:marked", **arguments)
         with self._file(label, "stderr").open("wb") as err, self._file(label, "stdout").open("wb") as out:
             self.parties[label] = Command(
@@ -92,14 +91,13 @@ class Members:
     def namespace(self, name: str) -> str:
         return ""
 
-    def _asked(self, name: str, label: str, shard: int = 0, **other: Any) -> list[str]:
+    def _asked(self, name: str, label: str, **other: Any) -> list[str]:
         plan, own = self.folder / f"{label}.yaml", self.folder / f"{label}-{name}.local"
         shared = split({**self.plan, **other}, self.folder, f"{label}-")
         plan.write_text(json.dumps(shared))  # which is YAML without aliases
         return [
             *(str(plan), "--local", str(own), "--out", str(self.folder / "out" / label)),
-            *(("--table", str(self.tables[name])) if name in self.tables and not shard else ()),
-            *(("--shard", str(shard)) if shard else ()),
+            *(("--table", str(self.tables[name])) if name in self.tables else ()),
         ]
 
     def wait(self, labels: Sequence[str]) -> dict[str, Ending]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.mpc.crypten_import import ArithmeticSharedTensor
-from mpc_spearman.parties import Party, worker_name
+from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey
@@ -39,11 +39,9 @@ _tensors: ContextVar[Callable[[str], Path]] = ContextVar("tensors")
 def record(
     run: Callable[..., Result], plan: Plan, party: str, *given: Any, directory: str, join: Any, **seams: Any
 ) -> Result:
-    """Run a role and record it, at a worker under its name; what a party's workers say is in ``team``."""
-    place, numbers = Path(directory, worker_name(party, seams.get("shard", 0))), itertools.count()
-    (place / "team").mkdir(parents=True)
-    if "gather" in seams:
-        seams["gather"] = through(seams["gather"], lambda transport: _Tap(transport, place / "team"))
+    """Run a role and record it."""
+    place, numbers = Path(directory, party), itertools.count()
+    place.mkdir(parents=True)
     _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
     join = through(join, lambda transport: _Tap(transport, place))
     return run(plan, party, *given, join=join, links=partial(_Links, place), **seams)

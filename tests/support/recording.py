@@ -20,7 +20,6 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
-from mpc_spearman.parties import worker_name
 from mpc_spearman.run import BLOCK_BYTES
 from support.harness import Roles, run_roles
 from support.in_memory import run_in_memory
@@ -99,16 +98,12 @@ class Recorded:
         self.tables = tables
         self.directory = kept_directory()
         self._run(tables, block_bytes)
-        meetings = [[worker_name(name, s) for name in self.plan.names] for s in range(self.plan.shards)]
-        #: By shard: of the meeting of its workers. `transcript` is that of the first.
-        self.transcripts = [Transcript.read(self.directory / "record", names) for names in meetings]
-        self.transcript = self.transcripts[0]
+        self.transcript = Transcript.read(self.directory / "record", self.plan.names)
 
     def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> None:
         hook = partial(record, directory=str(self.directory / "record"), block_bytes=block_bytes)
         with watched_tensors():
-            workers = (worker_name(name, s) for name in self.plan.names for s in range(self.plan.shards))
-            ended = run_in_memory(self.plan, tables, dict.fromkeys(workers, hook))
+            ended = run_in_memory(self.plan, tables, dict.fromkeys(self.plan.names, hook))
         assert not ended.errors, ended.errors
         self._results = ended.results
 

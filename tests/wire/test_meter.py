@@ -57,19 +57,6 @@ def test_waiting_is_not_working() -> None:
     assert (rank.seconds, rank.wait_seconds) == (0, 30)
 
 
-def test_a_wait_for_ones_own_worker_is_a_wait_of_the_run() -> None:
-    clock = Clock()
-    meter = Meter(clock)
-    team = Meter(clock, within=meter)
-    with meter.phase("multiply"):
-        clock.spend(1)
-        with team.waiting():
-            clock.spend(20)
-        team.sent(team.current, 7)
-    assert (meter.costs["multiply"].seconds, meter.costs["multiply"].wait_seconds) == (1, 20)
-    assert (meter.costs["multiply"].bytes_sent, team.costs["multiply"].bytes_sent) == (0, 7)
-
-
 def test_after_an_error_the_phase_is_still_the_one_it_happened_in() -> None:
     meter = Meter()
     with pytest.raises(ZeroDivisionError), meter.phase("multiply"), meter.phase("share"):

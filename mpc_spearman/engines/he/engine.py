@@ -15,14 +15,13 @@ import numpy as np
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution
-from mpc_spearman.engines.differences import Squares, dealt
-from mpc_spearman.engines.engine import Engine, Opening, stacked
+from mpc_spearman.engines.differences import Squares, shuffled
+from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes, keys_of
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.team import Team
 
 # Bytes of a message of ciphertexts, about; ciphertexts of a group, unless it has more columns. Few, so that
 # the next role begins, and a lost peer is noticed, soon: each ciphertext takes 30 ms with full randomness.
@@ -37,7 +36,7 @@ class He(Engine):
     def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
         """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
         for source, key in receive_keys(run, computation).items():
-            in_order = dealt(run, source, own, computation.rows, shuffled=not _literal(run.plan))
+            in_order = own if _literal(run.plan) else shuffled(run, source, own)
             if run.roster.me == source:
                 encrypt_ranks(run, key, in_order)
             else:
@@ -46,12 +45,11 @@ class He(Engine):
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
         if computation.summed:
-            layout = sizes(computation, run.team)
-            sessions = [(receive_key(run, layout, shared=True), run.roster.sources, own.added)]
+            sessions = [(receive_key(run, sizes(computation)), run.roster.sources, own.added)]
         else:
             sessions = [
                 (key, (source,), own.added_in(computation, source))
-                for source, key in receive_keys(run, computation, shared=True).items()
+                for source, key in receive_keys(run, computation).items()
             ]
         for key, sources, added in sessions:
             if run.roster.me.role is Role.SOURCE:
@@ -60,43 +58,35 @@ class He(Engine):
                 multiply_vectors(run, key, sources, own.vectors, added)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
-        """Make the keys while the others rank, but for a key of sums, which all share; then decrypt.
-
-        All workers' products are under the keys of the first; differences under keys of each one's own.
-        """
-        if computation.operation != "differences" and not run.team.leads:
-            return lambda: None
+        """Make the keys while the others rank, but for a key of sums, which all share; then decrypt."""
         if computation.summed:
             return lambda: decrypt_products(run, make_key(run, computation))
         keys = {source: make_key(run, computation, source) for source in run.roster.sources}
         if computation.operation == "differences":
-            return lambda: stacked(decrypt_differences(run, key, computation.rows) for key in keys.values())
+            return lambda: np.vstack([decrypt_differences(run, key) for key in keys.values()])
         return lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
 
 
-def sizes(computation: Computation, team: Team, source: Party | None = None) -> Sizes:
+def sizes(computation: Computation, source: Party | None = None) -> Sizes:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
     For sums one key serves all sources, whose rows are put end to end; the target's vectors repeat for each.
-    Otherwise each `source` has its own key; at differences one in each shard.
+    Otherwise each `source` has its own key.
     """
-    products = computation.operation != "differences"
     bounds = computation.bounds
     together = len(computation.source_vectors) if computation.summed else 1
     noises = together + 1 if computation.noisy else 0
     digit = 2**_DIGIT if noises else 0
     return Sizes(
-        n=(computation.rows if products else team.rows(computation.rows)) * together
-        + 2 * computation.target_vectors * noises,
+        n=computation.rows * together + 2 * computation.target_vectors * noises,
         m_source=computation.source_vectors[source] if source else 1,
         m_target=computation.target_vectors,
         value_bound=max(bounds.value, digit),
         target_bound=max(bounds.target, digit),
         target_sum=bounds.target_sum * together + (digit + 1) * noises,
         result_bound=bounds.result,
-        keys=(len(computation.source_vectors) if source else 1) * (1 if products else team.shards),
-        parts=team.shards if products else 1,
-        operation="products" if products else "differences",
+        keys=len(computation.source_vectors) if source else 1,
+        operation="differences" if computation.operation == "differences" else "products",
     )
 
 
@@ -116,31 +106,25 @@ def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @step("keys")
 def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
     """Make a key pair for one source's session or for all; send the public half to it, or all, and B."""
-    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, run.team, source))
+    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, source))
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _take_note(run, key.public)
     return key
 
 
-def receive_keys(run: Run, computation: Computation, shared: bool = False) -> dict[Party, PublicKey]:
+def receive_keys(run: Run, computation: Computation) -> dict[Party, PublicKey]:
     """Receive the keys of all this party's sessions, before the first session.
 
     So the coordinator can send all keys without waiting for a session to end.
     """
-    layouts = {source: sizes(computation, run.team, source) for source in run.roster.sessions}
-    return {source: receive_key(run, layout, shared) for source, layout in layouts.items()}
+    return {source: receive_key(run, sizes(computation, source)) for source in run.roster.sessions}
 
 
 @step("keys")
-def receive_key(run: Run, layout: Sizes, shared: bool = False) -> PublicKey:
-    """Receive and check the coordinator's public key; the first worker passes on a key that workers share."""
-    if shared and not run.team.leads:
-        _, raw = run.team.hear()
-    else:
-        raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
-        if shared:
-            run.team.tell({}, raw)
+def receive_key(run: Run, layout: Sizes) -> PublicKey:
+    """Receive and check the coordinator's public key."""
+    raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
     key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, layout)
     _take_note(run, key)
     return key
@@ -188,13 +172,10 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray) -> 
 
 
 @step("decrypt")
-def decrypt_differences(run: Run, key: SecretKey, all_rows: int) -> np.ndarray | None:
-    """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3).
-
-    Its first worker has the sums over all workers' rows, `all_rows`, the others none.
-    """
+def decrypt_differences(run: Run, key: SecretKey) -> np.ndarray:
+    """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3)."""
     public, literal, shape = key.public, _literal(run.plan), key.public.sizes
-    squares = Squares(shape.m_source, shape.m_target, all_rows)
+    squares = Squares(shape.m_source, shape.m_target, shape.n)
     vectors = shape.m_source * shape.m_target if literal else shape.m_source + shape.m_target - 1
     for rows in groups(shape.n, shape.m_source, public):
         lengths = [chunk.stop - chunk.start for chunk in blocks(rows.stop - rows.start, public.slots)]
@@ -206,7 +187,7 @@ def decrypt_differences(run: Run, key: SecretKey, all_rows: int) -> np.ndarray |
         else:
             squares.add_basis(opened)
         run.tick(rows.stop, shape.n)
-    return squares.of(run.team)
+    return squares.total
 
 
 @step("encrypt")
@@ -227,8 +208,7 @@ def multiply_vectors(
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
     `own` are integers (m_B, rows), the same for each source. The products of several sources add up; if
-    `added`, (vectors, m_B), also what each source and this party adds to them. All workers' products go to
-    the first, which alone sends them on.
+    `added`, (vectors, m_B), also what each source and this party adds to them.
     """
     noise, places = (own, own) if added is None else rows_of_noise(added)
     tables, products = [own] if added is None else [own, places], key.products()
@@ -238,12 +218,7 @@ def multiply_vectors(
             products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
     for rows in blocks(places.shape[1], key.rows) if added is not None else ():
         products.add(key.encrypt_block(_block(noise, rows)), _block(places, rows))
-    mine = b"" if run.team.leads else products.partial()
-    parts_of_all = run.team.gather(np.frombuffer(mine, np.uint8), [None] * (run.team.shards - 1))
-    if parts_of_all is not None:
-        for part in parts_of_all[1:]:
-            products.add_partial(part.tobytes())
-        send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
+    send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
 
 
 @step("decrypt")

@@ -33,13 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.errors import BoundError
 
 #: Stands for a value that no honest run gives; beyond every bound.
 IMPOSSIBLE = -(2**63)
-
-# Bytes in which a worker of the target tells what a column used of target_sum.
-_SPENT = 16
 
 Integers = NDArray[np.int64]
 #: Of each result, the ciphertext of the source's (None for none) and the own vector to be subtracted from it.
@@ -54,8 +51,7 @@ class Sizes:
     `m_source` vectors (one if products are summed), the target `m_target`. In absolute value, the source's
     integers are at most `value_bound`, the target's `target_bound`, and those in one target vector add up to
     at most `target_sum`. Decrypted integers are at most `result_bound`, at differences encrypted ones too.
-    The run has `keys` keys, one per source's session, which share the flooding's distance. `parts` workers of
-    the target multiply under one key; their products are added before any leave.
+    The run has `keys` keys, one per source's session, which share the flooding's distance.
     """
 
     n: int
@@ -66,7 +62,6 @@ class Sizes:
     target_sum: int
     result_bound: int
     keys: int = 1
-    parts: int = 1
     operation: Literal["products", "differences"] = "products"
 
     def __post_init__(self) -> None:
@@ -91,10 +86,7 @@ def check(values: Integers, bound: int, what: str) -> None:
 
 
 class Products(ABC):
-    """Inner products of the source's encrypted vectors with the target's integers, growing by blocks.
-
-    At the end they go once: by `export` to the coordinator, or by `partial` to the target's first worker.
-    """
+    """Inner products of the source's encrypted vectors with the target's integers, growing by blocks."""
 
     def __init__(self, key: PublicKey) -> None:
         self._key = key
@@ -103,40 +95,14 @@ class Products(ABC):
     def add(self, block: Sequence[bytes], y: Integers) -> None:
         """Add what `encrypt_block` made of a block of rows, times the target's integers, (m_target, rows)."""
         check(y, self._key.sizes.target_bound, "a value of the target's")
-        self._spend(np.abs(y).sum(axis=1))
-        self._add(block, y)
-
-    def partial(self) -> bytes:
-        """Return what has been added, zero if nothing, after what each column used of target_sum.
-
-        It must not leave the target: without fresh randomness it shows the source the target's integers.
-        """
-        return b"".join([*(int(spent).to_bytes(_SPENT, "big") for spent in self._spent), *self._write()])
-
-    def add_partial(self, raw: bytes) -> None:
-        """Add another worker's `partial`, under the same key; `ProtocolViolation` for what is none."""
-        key, size, head = self._key, self._key.ciphertext_bytes, _SPENT * len(self._spent)
-        if len(raw) != head + key.product_ciphertexts * size:
-            raise ProtocolViolation("inner products of a worker have the wrong length")
-        self._spend([int.from_bytes(raw[at : at + _SPENT], "big") for at in range(0, head, _SPENT)])
-        self._read([raw[at : at + size] for at in range(head, len(raw), size)])
-
-    def _spend(self, sums: Sequence[int] | Integers) -> None:
-        self._spent += sums
+        self._spent += np.abs(y).sum(axis=1)
         if self._spent.max() > self._key.sizes.target_sum:
             raise BoundError("the target's values add up to more than is agreed")
+        self._add(block, y)
 
     @abstractmethod
     def _add(self, block: Sequence[bytes], y: Integers) -> None:
         """Add a block whose integers are within their bounds."""
-
-    @abstractmethod
-    def _write(self) -> list[bytes]:
-        """Write the sums as they are."""
-
-    @abstractmethod
-    def _read(self, raws: Sequence[bytes]) -> None:
-        """Add what another worker's `_write` returned."""
 
     @abstractmethod
     def export(self) -> list[bytes]:

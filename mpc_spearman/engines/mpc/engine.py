@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.engines.computation import Computation, Contribution
-from mpc_spearman.engines.engine import Engine, Opening, stacked
+from mpc_spearman.engines.engine import Engine, Opening
 from mpc_spearman.engines.mpc import sharing
 from mpc_spearman.engines.mpc.order import reveal_order
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.parties import Party
-from mpc_spearman.run import Run, step
+from mpc_spearman.run import Run
 
 #: A source's session, and what this party adds up to products in it.
 Term = tuple[Session, np.ndarray]
@@ -28,23 +28,20 @@ class Mpc(Engine):
     def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
         """Share the vectors, compute this party's term of each product, and open them re-randomised."""
         if computation.summed:
-            if terms := self._terms(run, computation, own):
-                sharing.reveal_total(run, terms)
+            sharing.reveal_total(run, self._terms(run, computation, own))
             return
         for source in run.roster.sessions:
-            for session, term in _of_all(run, [self._term(run, computation, source, own.vectors)]):
-                noise = own.added_in(computation, source)
-                sharing.reveal(run, session, term if noise is None else term + noise)
+            session, term = self._term(run, computation, source, own.vectors)
+            noise = own.added_in(computation, source)
+            sharing.reveal(run, session, term if noise is None else term + noise)
 
     def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
         """Share the vectors, compute this party's term of each product, and compare the sums of all."""
-        terms = self._terms(run, computation, own)
-        return reveal_order(run, terms, own.last) if terms else None
+        return reveal_order(run, self._terms(run, computation, own), own.last)
 
     def _terms(self, run: Run, computation: Computation, own: Contribution) -> list[Term]:
-        """Compute this party's terms of sums, the first one with its noise; nothing at further workers."""
+        """Compute this party's terms of sums, the first one with its noise."""
         terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
-        terms = _of_all(run, terms)
         if own.added is not None:
             terms[0][1][:] += own.added
         return terms
@@ -57,24 +54,10 @@ class Mpc(Engine):
         """Multiply the masks while the others rank; then receive the others' shares and open."""
         sessions = [Session(run, source, computation) for source in run.roster.sources]
         if computation.operation == "differences":
-            return lambda: stacked(sharing.square_differences(run, session) for session in sessions)
+            return lambda: np.vstack([sharing.square_differences(run, session) for session in sessions])
         terms = [(session, sharing.multiply_masks(run, session)) for session in sessions]
-
-        def open_terms() -> np.ndarray | None:
-            of_all = _of_all(run, terms)
-            if not of_all:
-                return None
-            if computation.operation == "comparison":
-                return reveal_order(run, of_all)
-            if computation.summed:
-                return sharing.reveal_total(run, of_all)
-            return np.vstack([sharing.reveal(run, session, term) for session, term in of_all])
-
-        return open_terms
-
-
-@step("multiply")
-def _of_all(run: Run, terms: list[Term]) -> list[Term]:
-    """Add up the terms of all this party's workers, at the first worker; nothing at the others."""
-    totals = [(session, run.team.total(term)) for session, term in terms]
-    return [(session, term) for session, term in totals if term is not None]
+        if computation.operation == "comparison":
+            return lambda: reveal_order(run, terms)
+        if computation.summed:
+            return lambda: sharing.reveal_total(run, terms)
+        return lambda: np.vstack([sharing.reveal(run, session, term) for session, term in terms])

@@ -92,7 +92,7 @@ class Session:
     """Shares of one source's and the target's values, and their opening to the coordinator."""
 
     def __init__(self, run: Run, source: Party, computation: Computation) -> None:
-        self.source, self.shape = source, computation.of(source, run.team)
+        self.source, self.shape = source, computation.of(source)
         run.links.dimensions["ring_bytes"] = width_of(computation.bounds.result)  # the same at all parties
         parties = (run.roster.coordinator, run.roster.target, source)
         self._block_bytes = run.block_bytes

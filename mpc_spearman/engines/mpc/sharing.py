@@ -26,7 +26,7 @@ import torch
 
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines import ring
-from mpc_spearman.engines.differences import Squares, dealt
+from mpc_spearman.engines.differences import Squares, shuffled
 from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, opened
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
@@ -118,7 +118,7 @@ def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
     """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
     source, shape = session.source, session.shape
     is_source = run.roster.me == source
-    own = dealt(run, source, own, shape.all_rows)
+    own = shuffled(run, source, own)
     masks = mask_stream(run, run.roster.coordinator, source)
     other_columns = shape.m_target if is_source else shape.m_source
     for rows, values in parts(own, session.rows(shape.m_source + shape.m_target - 1)):
@@ -131,19 +131,16 @@ def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
 
 
 @step("reveal")
-def square_differences(run: Run, session: Session) -> np.ndarray | None:
-    """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B).
-
-    The first worker returns sums over all workers' rows, the others None.
-    """
+def square_differences(run: Run, session: Session) -> np.ndarray:
+    """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B)."""
     shape = session.shape
-    squares = Squares(shape.m_source, shape.m_target, shape.all_rows)
+    squares = Squares(shape.m_source, shape.m_target, shape.n)
     for rows, x, y in shared_masks(run, session, shape.m_source + shape.m_target - 1):
         opened = session.reveal(_basis(session, x, y))
         with run.meter.phase("multiply"):
             squares.add_basis(opened)
         run.tick(rows.stop, shape.n)
-    return squares.of(run.team)
+    return squares.total
 
 
 def _basis(session: Session, x: Any, y: Any) -> Any:

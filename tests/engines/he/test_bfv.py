@@ -68,11 +68,11 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
 def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     scale, root = 2**10 * n, math.isqrt(n) + 1
     strengths = Sizes(n, 1, m_target, 2**40, scale, root * (scale + root), 2**62)
-    for sizes in (dataclasses.replace(rank_sizes(n, m_source, m_target), parts=64, keys=3), strengths):
+    for sizes in (dataclasses.replace(rank_sizes(n, m_source, m_target), keys=3), strengths):
         products = choose(sizes)
         hold(products, sizes)
         fresh = fresh_noise(products.layout.degree, products.special)
-        assert products.before >= sizes.target_sum * (fresh + Fraction(1, 2)) + sizes.parts * fresh + 1
+        assert products.before >= sizes.target_sum * (fresh + Fraction(1, 2)) + fresh + 1
         assert products.layout.results >= products.layout.moduli * products.layout.groups * m_target
     sizes = dataclasses.replace(rank_sizes(n, m_source, m_target, products=False), keys=64)
     differences = choose(sizes)
@@ -110,11 +110,11 @@ def test_seal_has_the_same_table_of_security_and_refuses_more():
 
 @with_seal
 def test_columns_in_several_groups_the_last_of_them_not_full():
-    sizes = dataclasses.replace(rank_sizes(100_000, 11, 3), parts=2)
+    sizes = rank_sizes(100_000, 11, 3)
     layout = choose(sizes).layout
     assert (layout.groups, 11 % layout.columns) == (3, 3)
     x, y = (ranks(np.random.default_rng(seed), m, sizes.n) for seed, m in ((0, 11), (1, 3)))
-    found = key(sizes).open_products(sent_products(received(sizes), x, y, parts=2))
+    found = key(sizes).open_products(sent_products(received(sizes), x, y))
     np.testing.assert_array_equal(found, x @ y.T)  # which 64 bits hold
 
 

@@ -6,7 +6,6 @@ the target's before they shrink.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -91,14 +90,14 @@ def test_noise_before_flooding_is_within_its_bound():
     assert 20 < largest(noise(secret, public.before[0])) <= public.parameters.before
 
 
-@pytest.mark.parametrize(("operation", "parts"), [("products", 1), ("products", 4), ("differences", 1)])
-def test_noise_after_flooding_is_what_the_formula_says(operation, parts):
+@pytest.mark.parametrize("operation", ["products", "differences"])
+def test_noise_after_flooding_is_what_the_formula_says(operation):
     n = 8192
-    sizes = dataclasses.replace(rank_sizes(n, products=operation == "products"), parts=parts)
+    sizes = rank_sizes(n, products=operation == "products")
     secret, public = key(sizes), received(sizes, Watched)
     x, y = ranks(np.random.default_rng(1), 1, n), ranks(np.random.default_rng(2), 1, n)
     products = operation == "products"
-    raw = sent_products(public, x, y, parts)[0] if products else exported(public, x[0, : public.slots])
+    raw = sent_products(public, x, y)[0] if products else exported(public, x[0, : public.slots])
     parameters, degree = public.parameters, public.parameters.layout.degree
     found, scale = noise(secret, public.before[0]), 2.0**parameters.flood_bits
     assert largest(found) <= scale + parameters.before

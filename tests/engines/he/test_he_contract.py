@@ -8,7 +8,6 @@ import importlib.util
 import math
 import pickle
 from functools import cache
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.engines.he.engine import sizes as layout
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, Products, PublicKey, SecretKey, Sizes, keys_of
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, PublicKey, SecretKey, Sizes, keys_of
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from support.bfv_parties import exact, ranks
@@ -75,8 +74,9 @@ def differences(scheme: str, a: np.ndarray, b: np.ndarray, threads: int = 1, **o
     return np.concatenate(secret.decrypt(wire, counts))
 
 
-def added(secret: SecretKey, scheme: str, x: np.ndarray, y: np.ndarray, threads: int = 1) -> Products:
-    """Inner products of these rows, at a worker of the target."""
+def products(scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, threads: int = 1) -> np.ndarray:
+    """x yT, as source, target and coordinator find it together."""
+    secret = key(scheme, sizes)
     source, target = (received(secret, scheme, threads) for _ in range(2))
     sums = target.products()
     for start in range(0, x.shape[1], source.rows):
@@ -86,17 +86,6 @@ def added(secret: SecretKey, scheme: str, x: np.ndarray, y: np.ndarray, threads:
             rows.stop - rows.start
         )
         sums.add(wire, y[:, rows])
-    return sums
-
-
-def products(
-    scheme: str, sizes: Sizes, x: np.ndarray, y: np.ndarray, threads: int = 1, parts: int = 1
-) -> np.ndarray:
-    """x yT, as source, target and coordinator find it together, each row at one of so many workers."""
-    secret = key(scheme, sizes)
-    sums, *others = [added(secret, scheme, x[:, s::parts], y[:, s::parts], threads) for s in range(parts)]
-    for other in others:
-        sums.add_partial(other.partial())
     wire, public = sums.export(), secret.public
     assert [len(raw) for raw in wire] == [public.result_ciphertext_bytes] * public.product_ciphertexts
     return secret.open_products(wire)
@@ -177,37 +166,26 @@ def test_products_of_wide_vectors_up_to_62_bits(scheme):
     assert found[0, 0] == -found[0, 1] > 0.99 * 2**62
 
 
-@pytest.mark.parametrize("n", [3, 201])
-@pytest.mark.parametrize("parts", [1, 2, 4])
-def test_products_in_parts_are_those_of_the_whole_even_if_a_part_has_no_rows(scheme, n, parts):
-    wide = math.isqrt(2**62 // n)
-    rng = np.random.default_rng(n)
-    x, y = rng.integers(-wide, wide, (9, n)), rng.integers(-wide, wide, (3, n))
-    x[0], y[0], y[1] = wide, wide, -wide
-    x[1] = y[2] = wide * (np.arange(n) % 4 == 1)  # all in one of the parts
-    sizes = Sizes(n, 9, 3, wide, wide, wide * n, 2**62, parts=4)
-    found = products(scheme, sizes, x, y, threads=2, parts=parts)
-    np.testing.assert_array_equal(found, exact(x, y))
-    assert found[0, 0] == -found[0, 1] > 0.99 * 2**62
-
-
 @pytest.mark.parametrize(
-    ("operation", "summed", "keys", "parts", "n"),
-    [
-        ("differences", False, 6, 1, 20),
-        ("inner_products", False, 2, 3, 60),
-        ("inner_products", True, 1, 3, 120),
-    ],
+    ("operation", "summed", "keys", "n"),
+    [("differences", False, 2, 60), ("inner_products", False, 2, 60), ("inner_products", True, 1, 120)],
 )
-def test_shards_multiply_keys_at_differences_and_parts_of_sums_at_products(operation, summed, keys, parts, n):
+def test_sums_of_all_sources_have_one_key_and_their_rows_end_to_end(operation, summed, keys, n):
     one, other = (Party(name, Role.SOURCE, number) for number, name in ((2, "A"), (3, "D")))
     whole = Computation(operation, 60, {one: 4, other: 1}, 3, Bounds(59, 59, 3_540, 10**5), summed)
-    team = SimpleNamespace(shards=3, rows=lambda n: n // 3)
-    found = layout(whole, team, None if summed else other)
-    assert (found.keys, found.parts, found.n) == (keys, parts, n)
+    found = layout(whole, None if summed else other)
+    assert (found.keys, found.n) == (keys, n)
 
 
 # --- what is refused
+
+
+def test_more_than_the_noise_bound_allows_is_not_multiplied(scheme):
+    public = key(scheme, Sizes(4, 3, 2, 9, 9, 19, 300)).public
+    x = np.ones((3, 3), np.int64)
+    for y in ([[9, -9, 2], [0, 0, 0]], [[0, 0, 0], [9, 9, 9]]):  # 20 and 27, whatever their signs
+        with pytest.raises(BoundError):
+            public.products().add(public.encrypt_block(x), np.array(y))
 
 
 def test_a_value_beyond_its_bound_is_neither_encrypted_nor_multiplied(scheme):
@@ -252,22 +230,6 @@ def test_what_is_no_ciphertext_is_refused(scheme):
         take(raws)
         with pytest.raises(ProtocolViolation):
             take([b"\xff" * len(raws[0])])
-
-
-def test_a_part_is_refused_that_is_changed_or_beyond_the_noise_bound(scheme):
-    sizes = Sizes(4, 3, 2, 9, 9, 19, 300, parts=2)
-    secret = key(scheme, sizes)
-    x, y = np.ones((3, 2), np.int64), np.array([[1, 9], [0, 0]])
-    part, public = added(secret, scheme, x, y).partial(), secret.public
-    size = public.ciphertext_bytes
-    assert len(part) == 2 * 16 + public.product_ciphertexts * size
-    for bad in (part[1:], part[:-size], part[:-size] + b"\xff" * size):
-        with pytest.raises(ProtocolViolation):
-            received(secret, scheme).products().add_partial(bad)
-    with pytest.raises(BoundError):  # 20 in the first column
-        added(secret, scheme, x, y).add_partial(part)
-    with pytest.raises(BoundError):  # 20 again, whatever their signs
-        added(secret, scheme, np.ones((3, 3), np.int64), np.array([[9, -9, 2], [0, 0, 0]]))
 
 
 @pytest.mark.parametrize("sizes", [DIFFERENCES, PRODUCTS])

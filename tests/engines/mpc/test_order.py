@@ -16,7 +16,6 @@ from mpc_spearman.errors import BoundError, NotRevealed, PlanError
 from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.ranking import MAX_COMPARED, Ranking
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Roster
 from mpc_spearman.privacy.charges import Charge
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.run import Run
@@ -202,7 +201,7 @@ def test_top_must_be_less_than_the_number_of_features():
 
 
 def test_too_many_columns_to_compare_are_refused():
-    source = Roster.of(plan(reveal="ranking"), "C").sources[0]
+    source = plan(reveal="ranking").roster("C").sources[0]
     level = Ranking(plan(reveal="ranking"))
     level.check(Shapes(61, {source: 2}, MAX_COMPARED))
     with pytest.raises(BoundError, match=f"{MAX_COMPARED + 1} features; it takes at most {MAX_COMPARED}"):
@@ -223,7 +222,7 @@ def test_a_ledger_says_that_the_coordinator_was_told_nothing(tmp_path):
 
 def concluded(bits: Sequence[bool], m: int, **settings: Any) -> Any:
     its = plan(reveal="ranking", **settings)
-    (source,) = Roster.of(its, "C").sources
+    (source,) = its.roster("C").sources
     sizes = Shapes(61, {source: 2}, m, defined={source: 2})
     level = Ranking(its)
     numbers = level.conclude(np.array(bits), Descriptions(), sizes)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -134,10 +134,6 @@ class BfvPublicKey(PublicKey):
             raise ProtocolViolation("a BFV ciphertext that hides nothing")
         return self.rings[index].write(coefficients, self.rings[index].first)
 
-    def write(self, ciphertext: Any, index: int) -> bytes:
-        """Write the index of the plaintext modulus, then the coefficients, as `load` takes them."""
-        return bytes([index]) + seal.pack(self.rings[index].read(ciphertext), self.parameters.data)
-
     def fresh_zero(self, index: int) -> Any:
         """Return a fresh encryption of zero."""
         zero = sealapi.Ciphertext()
@@ -173,7 +169,7 @@ class BfvPublicKey(PublicKey):
     def _encrypted(self, plaintext: Any, index: int) -> bytes:
         ciphertext = sealapi.Ciphertext()
         self._encryptors[index].encrypt(plaintext, ciphertext)
-        return self.write(ciphertext, index)
+        return bytes([index]) + seal.pack(self.rings[index].read(ciphertext), self.parameters.data)
 
 
 class BfvSecretKey(SecretKey):
@@ -242,8 +238,7 @@ class BfvProducts(Products):
     """Sums of plaintext products, kept in transformed form until they leave.
 
     Each sum begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 is
-    zero, and a source could send blocks that cancel out if the target's rows in them are equal. So do each
-    worker's sums; the noise bound counts `Sizes.parts` of them.
+    zero, and a source could send blocks that cancel out if the target's rows in them are equal.
     """
 
     _key: BfvPublicKey
@@ -275,34 +270,18 @@ class BfvProducts(Products):
             ring.evaluator.multiply_plain(ciphertext, plaintext, product)
             ring.evaluator.add_inplace(self._sums[group], product)
 
-    def _write(self) -> list[bytes]:
-        return [self._key.write(total, index) for index, _, total in self._totals()]
-
-    def _read(self, raws: Sequence[bytes]) -> None:
-        key = self._key
-        for at, raw in enumerate(raws):
-            index = at * len(key.rings) // len(raws)
-            total, evaluator = key.load(raw, index), key.rings[index].evaluator
-            evaluator.transform_to_ntt_inplace(total)
-            evaluator.add_inplace(self._sums[at], total)
-
     def export(self) -> list[bytes]:
         """Mask and flood the sums."""
         key, exported = self._key, []
-        for index, group, total in self._totals():
+        for at, total in enumerate(self._sums):
+            index, group = at * len(key.rings) // len(self._sums), at % key.parameters.layout.groups
             ring, stream = key.rings[index], Stream(os.urandom(32))
+            ring.evaluator.transform_from_ntt_inplace(total)
             mask = seal.uniform(stream, key.parameters.layout.degree, ring.plain)
             mask[key.places(group)] = 0
             ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
             exported.append(key.flooded(total, index, stream))
         return exported
-
-    def _totals(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield modulus, group and sum, back from transformed form, by modulus, target column and group."""
-        for at, total in enumerate(self._sums):
-            index = at * len(self._key.rings) // len(self._sums)
-            self._key.rings[index].evaluator.transform_from_ntt_inplace(total)
-            yield index, at % self._key.parameters.layout.groups, total
 
 
 def _taken(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:

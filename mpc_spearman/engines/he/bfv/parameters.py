@@ -148,10 +148,8 @@ def _plain_least(layout: Layout, sizes: Sizes) -> int:
 def _noise(layout: Layout, sizes: Sizes, special: int) -> tuple[int, int]:
     """Return `before` and `flood_bits`."""
     fresh = fresh_noise(layout.degree, special)
-    if sizes.operation == "differences":
-        before = 3 * fresh + 1
-    else:
-        before = sizes.target_sum * (fresh + 1) + sizes.parts * fresh + 1
+    products = sizes.operation == "products"
+    before = (sizes.target_sum + 1) * (fresh + 1) if products else 3 * fresh + 1
     hidden = layout.degree * layout.results * sizes.keys * (before + 1) << STATISTICAL
     return before, (hidden - 1).bit_length() - 1
 

@@ -189,23 +189,10 @@ class PaillierProducts(Products):
         if len(self._rows) >= self._most:
             self._settle()
 
-    def _write(self) -> list[bytes]:
-        return [self._key.write(quotient) for quotient in self._quotients()]
-
-    def _read(self, raws: Sequence[bytes]) -> None:
-        for product, quotient in enumerate(self._key.read(raws)):
-            self._above[product] = self._above[product] * quotient % self._key.square
-
     def export(self) -> list[bytes]:
-        return self._key.write_anew(self._quotients())
-
-    def _quotients(self) -> list[mpz]:
         self._settle()
-        square = self._key.square
-        return [
-            above * invert(below, square) % square
-            for above, below in zip(self._above, self._below, strict=True)
-        ]
+        key, fractions = self._key, zip(self._above, self._below, strict=True)
+        return key.write_anew([above * invert(below, key.square) % key.square for above, below in fractions])
 
     def _settle(self) -> None:
         """Multiply up the kept rows."""
