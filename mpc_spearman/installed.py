@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import requires
 from importlib.util import find_spec
 
 from mpc_spearman.errors import SetupError
@@ -14,3 +15,10 @@ def check_crypten() -> None:
     """Raise a `SetupError` without CrypTen; it names the command that installs it."""
     if find_spec("crypten") is None:
         raise SetupError(f"CrypTen is not installed. Run: {INSTALL_CRYPTEN}")
+
+
+def install_warehouse() -> str:
+    """Return the command that installs what databases need, by name: no index has this package."""
+    needed = (line.partition(";") for line in requires("mpc_spearman") or ())
+    names = [f"'{name.strip()}'" for name, _, condition in needed if 'extra == "warehouse"' in condition]
+    return f"pip install {' '.join(names)}"

@@ -18,7 +18,7 @@ from mpc_spearman.identity import Identity
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_settings(parser, "configs/cluster.yaml", "rows=5000")
+    add_settings(parser, "cluster.yaml", "rows=5000")
     add_party(parser, "the data party")
     parser.add_argument(
         "--key", required=True, type=path, metavar="FILE", help="the approver's key, as `key` makes it"

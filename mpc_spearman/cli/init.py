@@ -1,10 +1,11 @@
-"""Make a party's key, ledger and local file, or a plan for two tables.
+"""Make a party's key, ledger and local file, the shared plan, or a plan for two tables.
 
 With --party, make the party's key (NAME.key) and its local file (NAME.yaml), and print the line for the
 shared plan. The line is not secret; the key is. With a TABLE, the local file also lists its ids and columns,
 which columns are left out and why, what its owner must decide, and the policy: what the owner allows. With
-both, make the ledger too (NAME.ledger). With two tables, write a plan to rehearse on this machine; the second
-table is the target's. Nothing is sent.
+both, make the ledger too (NAME.ledger). With --shared, write the plan that all parties share (cluster.yaml),
+for its author to fill in. With two tables, write a plan to rehearse on this machine; the second table is the
+target's. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 from textwrap import wrap
 
@@ -47,9 +49,14 @@ _STEPS: tuple[tuple[Normalise, ...], ...] = (
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
     parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")
+    parser.add_argument("--shared", action="store_true", help="write the shared plan, cluster.yaml")
 
 
 def run(parsed: argparse.Namespace) -> int:
+    if parsed.shared:
+        if parsed.tables or parsed.party:
+            raise PlanError("init: --shared writes no party's own files; run it by itself")
+        return _write_shared()
     if len(parsed.tables) > 2 or not (parsed.tables or parsed.party):
         raise PlanError("init: name a party (--party), a table, or two tables")
     if len(parsed.tables) == 2:
@@ -58,6 +65,13 @@ def run(parsed: argparse.Namespace) -> int:
         _write_plan(*parsed.tables)
     else:
         _write_own(parsed.tables, _name(parsed.party))
+    return 0
+
+
+def _write_shared() -> int:
+    file = Path("cluster.yaml")
+    create_once(file, files("mpc_spearman").joinpath("templates", file.name).read_bytes())
+    print(f"{file}: enter the address of C's host and everybody's identity, then send it to all parties")
     return 0
 
 

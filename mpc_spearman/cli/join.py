@@ -20,7 +20,7 @@ from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    add_plan(parser, "configs/cluster.yaml", "network.address=10.0.0.7")
+    add_plan(parser, "cluster.yaml", "network.address=10.0.0.7")
     add_party(parser, "whose role to run")
     parser.add_argument("--table", type=path, metavar="FILE", help="its table, in place of the plan's")
 

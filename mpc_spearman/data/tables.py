@@ -33,6 +33,7 @@ from mpc_spearman.data.ranks import Groups, Place, Ranks, in_memory, rank_column
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at, count_of, listed, show
 from mpc_spearman.data.sources import ArrowTable, Source, open_source
 from mpc_spearman.errors import SetupError, TableError
+from mpc_spearman.installed import install_warehouse
 
 __all__ = ["Table", "read_table"]
 
@@ -140,8 +141,8 @@ def read_table(
     except Unusable as unusable:
         raise fail(str(unusable)) from None
     except ImportError as error:
-        how = "pip install 'mpc_spearman[warehouse]'"
-        raise SetupError(f"{party}: {name} needs {error.name}, which is not installed. Run: {how}") from None
+        why = f"{party}: {name} needs {error.name}, which is not installed"
+        raise SetupError(f"{why}. Run: {install_warehouse()}") from None
     except FileNotFoundError:
         raise fail("there is no such file") from None
     except OSError as error:  # permission denied, a broken disk, ...

@@ -130,6 +130,18 @@ def messy(path: Path, rows: np.ndarray, latent: np.ndarray, seed: int) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_the_shared_plan_comes_with_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--shared", "--party", "A"]) == PlanError.exit_code
+    assert main(["init", "--shared"]) == 0
+    assert capsys.readouterr().out.startswith("cluster.yaml: enter the address of C's host")
+    assert load_plan("cluster.yaml").identities == dict.fromkeys("CBA")
+    written = Path("cluster.yaml").read_bytes()
+    assert written == (ROOT / "configs" / "cluster.yaml").read_bytes()
+    assert main(["init", "--shared"]) == OutputError.exit_code
+    assert Path("cluster.yaml").read_bytes() == written
+
+
+@pytest.mark.usefixtures("here")
 def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(5)
     latent = rng.normal(size=1000)

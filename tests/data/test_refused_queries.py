@@ -215,7 +215,7 @@ def test_without_the_drivers_the_error_says_what_installs_them(tmp_path: Path) -
     (tmp_path / "t.csv").write_text("id,x\n")
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert SetupError.__name__ in ended.stderr
-    assert "pip install 'mpc_spearman[warehouse]'" in ended.stderr
+    assert "duckdb, which is not installed. Run: pip install 'ibis-framework>=" in ended.stderr
 
 
 # ---- other engines, and tables larger than memory

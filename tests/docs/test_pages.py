@@ -170,6 +170,14 @@ def commands_in_plans() -> list[list[str]]:
     ]
 
 
+def in_clone(file: str | Path) -> Path:
+    """Return a file of the repository in place of one that a reader's `init` writes."""
+    if str(file) == "plan.yaml":
+        return ROOT / "configs" / "mpc.yaml"
+    written = {"cluster.yaml": "cluster.yaml", **{f"{name}.yaml": f"local/{name}.yaml" for name in "ABC"}}
+    return ROOT / "configs" / written[str(file)] if str(file) in written else ROOT / file
+
+
 COMMANDS = {repr(page): page.commands() for page in CURRENT} | {"configs": commands_in_plans()}
 
 
@@ -186,13 +194,11 @@ def test_the_commands_are_understood(commands: list[list[str]]) -> None:
         tables = dict(parsed.table) if arguments[0] == "local" else {}
         local = getattr(parsed, "local", None)
         if local is not None:
-            local, parsed.party = ROOT / local, local_party(ROOT / local)
+            local = in_clone(local)
+            parsed.party = local_party(local)
         if arguments[0] in ("join", "check") and parsed.table:
             tables = {parsed.party: parsed.table}
-        plan_file = (
-            "configs/mpc.yaml" if parsed.plan == "plan.yaml" else parsed.plan
-        )  # of the reader's tables
-        plan = load_plan(ROOT / plan_file, getattr(parsed, "settings", ()), tables, local=local)
+        plan = load_plan(in_clone(parsed.plan), getattr(parsed, "settings", ()), tables, local=local)
         everyone = (plan.parties.target, *plan.parties.sources)
         me = getattr(parsed, "party", None)
         needed = everyone if arguments[0] == "local" else [own for own in everyone if own.name == me]
