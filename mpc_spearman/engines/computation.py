@@ -16,7 +16,7 @@ A level (`mpc_spearman.levels`) defines the vectors, and what the opened integer
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -72,8 +72,8 @@ class Computation:
     bounds: Bounds
     #: Whether all sources' inner products are added up before anything is opened or compared.
     summed: bool = False
-    #: Whether every data party adds noise to what is opened.
-    noisy: bool = False
+    #: The sources that add noise to what is opened.
+    noisy_sources: Sequence[Party] = ()
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""

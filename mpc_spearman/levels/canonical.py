@@ -39,6 +39,7 @@ class Canonical(Explained):
         *whitened_rows(Role.SOURCE, *Role),
         *whitened_rows(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         *rows.masked(WHITENED, "m_source", WHITENED),
+        *rows.split_noise(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = result_rows(

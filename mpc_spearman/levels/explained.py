@@ -89,6 +89,7 @@ class Explained(Level):
             Role.TARGET, "m_target", "each feature, which shows, with two values, how many rows have each"
         ),
         *rows.masked(WHITENED, "m_source", "rounded scaled ranks"),
+        *rows.split_noise(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = result_rows(
@@ -119,8 +120,9 @@ class Explained(Level):
         encoding = self.encoding(shapes)
         largest = whitening.largest(max(shapes.features.values()), shapes.n)
         bounds = replace(encoding.bounds, value=math.ceil(encoding.source_scale * largest) + 1)
+        noisy = tuple(shapes.features) if self.noisy else ()
         return Computation(
-            "inner_products", shapes.n, shapes.features, shapes.m_target, noisy=self.noisy, bounds=bounds
+            "inner_products", shapes.n, shapes.features, shapes.m_target, noisy_sources=noisy, bounds=bounds
         )
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:

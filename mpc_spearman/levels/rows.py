@@ -45,6 +45,15 @@ def opened(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
     )
 
 
+def split_noise() -> tuple[Row, ...]:
+    """Declare the two parts in which a source's noise leaves it under homomorphic encryption."""
+    told = "nothing: one of two parts of its noise, each of which is uniformly random by itself"
+    part = Field(
+        "part", "bytes", ("residues", "residue_bytes"), told, protocols=("he",), precision=("statistical",)
+    )
+    return (Row(Kind.NOISE, SOURCE, TARGET, (part,)), Row(Kind.NOISE, SOURCE, COORDINATOR, (part,)))
+
+
 def masked(source: str, source_vectors: str | int, target: str) -> tuple[Row, ...]:
     """Declare the masked blocks that a source and the target send each other."""
 

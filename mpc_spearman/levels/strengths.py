@@ -58,6 +58,7 @@ class Strengths(Level):
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH,)),
         *SCALED,
         *MASKED,
+        *rows.split_noise(),
         *rows.opened(opens, (1, "m_target")),
     )
     granted = tuple(Row(Kind.RESULT, COORDINATOR, receiver, _PASSED_ON) for receiver in (TARGET, SOURCE))
@@ -88,7 +89,8 @@ class Strengths(Level):
     def computation(self, shapes: Shapes) -> Computation:
         encoding, one_each = self.encoding(shapes), dict.fromkeys(shapes.features, 1)
         sums = (self.operation, encoding.rows, one_each, shapes.m_target, encoding.bounds)
-        return Computation(*sums, summed=True, noisy=self.noisy)
+        noisy = tuple(shapes.features) if self.noisy else ()
+        return Computation(*sums, summed=True, noisy_sources=noisy)
 
     def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
         """Return a source's one vector, or one for each of the target's columns, (1 or m_B, rows)."""

@@ -6,8 +6,8 @@ Here are the fields that do not depend on the level; each level declares its own
 Symbols in shapes are resolved by what the parties agreed on: ``n``, ``m_target``, ``m_sources`` of all
 sources together, ``sources``, how many these are; of the one source a message is about
 ``m_source`` and ``basis`` = m_source + m_target − 1; ``rows`` of one block, or ciphertexts of one batch, and
-how many bytes each takes; ``ids`` of one block of pseudonyms; ``words`` of one step of a comparison, and
-``packed``, the bytes of bits opened or of a bitmap.
+how many bytes each takes; ``residues`` of noise, of ``residue_bytes`` each; ``ids`` of one block of
+pseudonyms; ``words`` of one step of a comparison, and ``packed``, the bytes of bits opened or of a bitmap.
 
 An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.session`).
 """

@@ -48,6 +48,7 @@ class Kind(IntEnum):
     ORDER = 17, "reveal"
     PUBLIC_KEY = 11, "keys"
     CIPHERTEXT = 12, "encrypt"
+    NOISE = 24, "encrypt"
     EVALUATED = 13, "evaluate"
     RESULT = 8, "publish"
     COST = 9, "account"

@@ -8,7 +8,8 @@ two forms at ``differences``, and the security of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,8 +27,6 @@ from mpc_spearman.wire.kinds import Kind
 # Bytes of a message of ciphertexts, about; ciphertexts of a group, unless it has more columns. Few, so that
 # the next role begins, and a lost peer is noticed, soon: each ciphertext takes 30 ms with full randomness.
 _BATCH_BYTES, _BATCH = 1 << 22, 64
-# Bits of a digit of what is added to sums.
-_DIGIT = 31
 
 
 class He(Engine):
@@ -53,18 +52,24 @@ class He(Engine):
             ]
         for key, sources, added in sessions:
             if run.roster.me.role is Role.SOURCE:
-                encrypt_vectors(run, key, own.vectors, added)
+                encrypt_vectors(run, key, own.vectors)
+                if added is not None:
+                    split_noise(run, key, added)
             else:
-                multiply_vectors(run, key, sources, own.vectors, added)
+                noisy = [source for source in sources if source in computation.noisy_sources]
+                multiply_vectors(run, key, sources, own.vectors, noisy, added)
 
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Make the keys while the others rank, but for a key of sums, which all share; then decrypt."""
+        noisy = computation.noisy_sources
         if computation.summed:
-            return lambda: decrypt_products(run, make_key(run, computation))
+            return lambda: decrypt_products(run, make_key(run, computation), noisy)
         keys = {source: make_key(run, computation, source) for source in run.roster.sources}
         if computation.operation == "differences":
             return lambda: np.vstack([decrypt_differences(run, key) for key in keys.values()])
-        return lambda: np.vstack([decrypt_products(run, key) for key in keys.values()])
+        return lambda: np.vstack(
+            [decrypt_products(run, key, {source} & {*noisy}) for source, key in keys.items()]
+        )
 
 
 def sizes(computation: Computation, source: Party | None = None) -> Sizes:
@@ -75,32 +80,17 @@ def sizes(computation: Computation, source: Party | None = None) -> Sizes:
     """
     bounds = computation.bounds
     together = len(computation.source_vectors) if computation.summed else 1
-    noises = together + 1 if computation.noisy else 0
-    digit = 2**_DIGIT if noises else 0
     return Sizes(
-        n=computation.rows * together + 2 * computation.target_vectors * noises,
+        n=computation.rows * together,
         m_source=computation.source_vectors[source] if source else 1,
         m_target=computation.target_vectors,
-        value_bound=max(bounds.value, digit),
-        target_bound=max(bounds.target, digit),
-        target_sum=bounds.target_sum * together + (digit + 1) * noises,
+        value_bound=bounds.value,
+        target_bound=bounds.target,
+        target_sum=bounds.target_sum * together,
         result_bound=bounds.result,
         keys=len(computation.source_vectors) if source else 1,
         operation="differences" if computation.operation == "differences" else "products",
     )
-
-
-def rows_of_noise(added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Write what is added to inner products, (vectors, m_B), of sums one row, as further rows of vectors.
-
-    Integers of up to 62 bits, which are more than one element holds, are two digits to base 2^31: the first
-    result, (vectors, 2 * m_B), is to be encrypted, the second, (m_B, 2 * m_B), is what the target multiplies
-    it with, 1 and 2^31 for the two rows of each of its columns.
-    """
-    high = (added + (1 << (_DIGIT - 1))) >> _DIGIT
-    own = np.hstack([added - (high << _DIGIT), high])
-    once = np.eye(added.shape[1], dtype=np.int64)
-    return own, np.hstack([once, once << _DIGIT])
 
 
 @step("keys")
@@ -191,41 +181,74 @@ def decrypt_differences(run: Run, key: SecretKey) -> np.ndarray:
 
 
 @step("encrypt")
-def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray, added: np.ndarray | None = None) -> None:
-    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target.
-
-    Then its noise for their products with each of the target's, if any, (vectors, m_B).
-    """
-    tables = [own] if added is None else [own, rows_of_noise(added)[0]]
-    for block in _cut(run, tables, key.rows):
+def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
+    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target."""
+    for block in _cut(run, own, key.rows):
         send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block))
+
+
+@step("encrypt")
+def split_noise(run: Run, key: PublicKey, added: np.ndarray) -> None:
+    """Source: send its noise, (vectors, m_B), in two parts, one to the target and one to the coordinator.
+
+    The target's part is uniform, and it subtracts it under encryption. The coordinator's part is the noise
+    plus the target's part, so it is uniform too; it adds it to what it decrypts. A target that leaves out its
+    part gives the coordinator uniform residues, not products with less noise.
+    """
+    noise = key.residues(added)
+    for_target = [secrets.randbelow(key.modulus) for _ in noise]
+    rest = [(one + other) % key.modulus for one, other in zip(noise, for_target, strict=True)]
+    size = _residue_bytes(key)
+    for peer, part in ((run.roster.target, for_target), (run.roster.coordinator, rest)):
+        raw = b"".join(residue.to_bytes(size, "big") for residue in part)
+        run.links.send(peer, Kind.NOISE, {"part": raw}, sizes={"residues": len(part), "residue_bytes": size})
+
+
+def receive_noise(run: Run, key: PublicKey, sources: Iterable[Party]) -> list[int]:
+    """Receive this party's part of the noise of some sources, and add it up; zeros if there are none."""
+    total, size = [0] * key.product_residues, _residue_bytes(key)
+    for source in sources:
+        symbols = {"residues": key.product_residues, "residue_bytes": size}
+        raw = run.links.receive(source, Kind.NOISE, sizes=symbols)["part"]
+        for at in range(key.product_residues):
+            total[at] += int.from_bytes(raw[at * size : (at + 1) * size], "big")
+    return total
 
 
 @step("evaluate")
 def multiply_vectors(
-    run: Run, key: PublicKey, sources: Sequence[Party], own: np.ndarray, added: np.ndarray | None = None
+    run: Run,
+    key: PublicKey,
+    sources: Sequence[Party],
+    own: np.ndarray,
+    noisy: Sequence[Party] = (),
+    added: np.ndarray | None = None,
 ) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
-    `own` are integers (m_B, rows), the same for each source. The products of several sources add up; if
-    `added`, (vectors, m_B), also what each source and this party adds to them.
+    `own` are integers (m_B, rows), the same for each source. The products of several sources add up. This
+    party's part of the `noisy` sources' noise is subtracted, and its own noise `added`, (vectors, m_B).
     """
-    noise, places = (own, own) if added is None else rows_of_noise(added)
-    tables, products = [own] if added is None else [own, places], key.products()
+    products = key.products()
     for source in sources:
-        for block in _cut(run, tables, key.rows):
+        for block in _cut(run, own, key.rows):
             count = key.ciphertexts_for(block.shape[1])
             products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
-    for rows in blocks(places.shape[1], key.rows) if added is not None else ():
-        products.add(key.encrypt_block(_block(noise, rows)), _block(places, rows))
-    send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export())
+    parts_of_noise = receive_noise(run, key, noisy)
+    noise = [0] * key.product_residues if added is None else key.residues(added)
+    sums = [(one - part) % key.modulus for one, part in zip(noise, parts_of_noise, strict=True)]
+    send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(sums))
 
 
 @step("decrypt")
-def decrypt_products(run: Run, key: SecretKey) -> np.ndarray:
-    """Coordinator: decrypt the inner products; Python int, (m_A, m_B), or summed (1, m_B)."""
+def decrypt_products(run: Run, key: SecretKey, noisy: Iterable[Party] = ()) -> np.ndarray:
+    """Coordinator: decrypt the inner products, and add the `noisy` sources' parts of their noise.
+
+    Returns Python int, (m_A, m_B), or summed (1, m_B).
+    """
+    parts_of_noise = receive_noise(run, key.public, noisy)
     raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, key.public.product_ciphertexts)
-    return key.open_products(raws)
+    return key.open_products(raws, parts_of_noise)
 
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
@@ -258,6 +281,10 @@ def _bytes(key: PublicKey, kind: Kind) -> int:
     return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
 
 
+def _residue_bytes(key: PublicKey) -> int:
+    return -(-key.modulus.bit_length() // 8)
+
+
 def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int]]]:
     """Cut so many ciphertexts into messages; say of each what its symbols mean."""
     lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
@@ -265,14 +292,11 @@ def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, d
         yield batch, {"rows": batch.stop - batch.start, **lengths}
 
 
-def _cut(run: Run, tables: Sequence[np.ndarray], rows: int) -> Iterator[np.ndarray]:
-    """Cut each table's rows into blocks; report progress after each block."""
-    done, of = 0, sum(table.shape[1] for table in tables)
-    for table in tables:
-        for block, values in parts(table, rows):
-            yield values.astype(np.int64)
-            done += block.stop - block.start
-            run.tick(done, of)
+def _cut(run: Run, table: np.ndarray, rows: int) -> Iterator[np.ndarray]:
+    """Cut a table's rows into blocks; report progress after each block."""
+    for block, values in parts(table, rows):
+        yield values.astype(np.int64)
+        run.tick(block.stop, table.shape[1])
 
 
 def _block(own: np.ndarray, rows: slice) -> np.ndarray:

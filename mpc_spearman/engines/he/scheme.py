@@ -5,7 +5,7 @@ The coordinator makes a :class:`SecretKey` and keeps it; source and target get i
 =========== ========================= ==================================================
 step        differences               products
 =========== ========================= ==================================================
-source      ``PublicKey.encrypt``     ``PublicKey.encrypt_block``
+source      ``PublicKey.encrypt``     ``PublicKey.encrypt_block``, ``PublicKey.residues``
 target      ``PublicKey.subtract``    ``PublicKey.products``: ``add``, at the end ``export``
 coordinator ``SecretKey.decrypt``     ``SecretKey.open_products``
 =========== ========================= ==================================================
@@ -105,8 +105,8 @@ class Products(ABC):
         """Add a block whose integers are within their bounds."""
 
     @abstractmethod
-    def export(self) -> list[bytes]:
-        """Return ``product_ciphertexts``, with fresh randomness, that show the inner products alone."""
+    def export(self, added: Sequence[int] = ()) -> list[bytes]:
+        """Add residues, if any; return ``product_ciphertexts``, with fresh randomness, of the sums alone."""
 
 
 class PublicKey(StaysHere, ABC):
@@ -114,8 +114,8 @@ class PublicKey(StaysHere, ABC):
 
     A ciphertext from the source has exactly `ciphertext_bytes`, one for the coordinator
     `result_ciphertext_bytes`. At differences one holds `slots` integers. At products a block has `rows` rows,
-    the last one perhaps fewer, and `product_ciphertexts` hold all inner products. A `caution` is a sentence
-    for the result's warnings; `threads` is how many it may use.
+    the last one perhaps fewer, and `product_ciphertexts` hold all inner products, `product_residues` integers
+    modulo `modulus`. A `caution` is a sentence for the result's warnings; `threads` is how many it may use.
     """
 
     sizes: Sizes
@@ -125,6 +125,8 @@ class PublicKey(StaysHere, ABC):
     slots: int
     rows: int
     product_ciphertexts: int
+    product_residues: int
+    modulus: int
     threads: int = 1
 
     @cached_property
@@ -164,6 +166,13 @@ class PublicKey(StaysHere, ABC):
         """Return how many ciphertexts hold a block of that many rows."""
 
     @abstractmethod
+    def residues(self, values: Integers) -> list[int]:
+        """Encode integers of the form of the inner products, (m_source, m_target), as `product_residues`.
+
+        Residues add up modulo `modulus` as the integers do, whatever the sums are on the way.
+        """
+
+    @abstractmethod
     def products(self) -> Products:
         """Begin inner products of ciphertexts under this key, at the target."""
 
@@ -187,8 +196,11 @@ class SecretKey(StaysHere, ABC):
         """Decrypt what :meth:`PublicKey.subtract` gave, with so many integers in each."""
 
     @abstractmethod
-    def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
-        """Decrypt what :meth:`Products.export` gave: Python int, (m_source, m_target)."""
+    def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
+        """Decrypt what :meth:`Products.export` gave, and add residues, if any.
+
+        Returns Python int, (m_source, m_target).
+        """
 
 
 def keys_of(scheme: str) -> tuple[type[SecretKey], type[PublicKey]]:

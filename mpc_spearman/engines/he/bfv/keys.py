@@ -65,6 +65,7 @@ class BfvPublicKey(PublicKey):
         self.result_ciphertext_bytes = 1 + seal.packed_bytes(parameters.kept, layout.degree)
         self.slots, self.rows = layout.degree, layout.rows
         self.product_ciphertexts = layout.moduli * layout.groups * sizes.m_target
+        self.product_residues, self.modulus = sizes.m_source * sizes.m_target, math.prod(parameters.plain)
 
     def to_bytes(self) -> bytes:
         return self._raw
@@ -118,14 +119,20 @@ class BfvPublicKey(PublicKey):
     def ciphertexts_for(self, rows: int) -> int:
         return self.parameters.layout.moduli * self.parameters.layout.groups
 
+    def residues(self, values: Integers) -> list[int]:
+        """Reduce each integer modulo the product of all plaintext moduli, column by column."""
+        check(values, self.sizes.result_bound, "noise")
+        return [value % self.modulus for value in values.T.ravel().tolist()]
+
     def products(self) -> BfvProducts:
         return BfvProducts(self)
 
-    def places(self, group: int) -> list[int]:
-        """Return which coefficients hold the inner products of a group's columns."""
+    def places(self, group: int) -> tuple[list[int], slice]:
+        """Return which coefficients hold the inner products of a group's columns, and which these are."""
         layout = self.parameters.layout
-        columns = min(layout.columns, self.sizes.m_source - group * layout.columns)
-        return [(p + 1) * layout.rows - 1 for p in range(columns)]
+        first = group * layout.columns
+        columns = min(layout.columns, self.sizes.m_source - first)
+        return [(p + 1) * layout.rows - 1 for p in range(columns)], slice(first, first + columns)
 
     def load(self, raw: bytes, index: int) -> Any:
         """Take a ciphertext under one of the plaintext moduli from the wire."""
@@ -202,11 +209,12 @@ class BfvSecretKey(SecretKey):
             opened.append(slots)
         return opened
 
-    def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
-        """Decrypt, and join the remainders under all moduli."""
+    def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
+        """Decrypt, join the remainders under all moduli, add residues, and only then give it a sign."""
         parameters, sizes = self.public.parameters, self.public.sizes
-        whole = math.prod(parameters.plain)
-        products = np.zeros((sizes.m_source, sizes.m_target), dtype=object)
+        whole = self.public.modulus
+        residues = added or [0] * self.public.product_residues
+        products = np.array(residues, dtype=object).reshape(sizes.m_target, sizes.m_source).T
         lost = np.zeros(products.shape, dtype=bool)
         remaining = iter(raws)
         for index, t in enumerate(parameters.plain):
@@ -215,8 +223,8 @@ class BfvSecretKey(SecretKey):
                 for group in range(parameters.layout.groups):
                     plaintext = self._opened(next(remaining), index)
                     length = 0 if plaintext is None else plaintext.coeff_count()
-                    first = group * parameters.layout.columns
-                    for p, place in enumerate(self.public.places(group), start=first):
+                    places, columns = self.public.places(group)
+                    for p, place in enumerate(places, start=columns.start):
                         lost[p, column] |= plaintext is None
                         products[p, column] += unit * (plaintext[place] if place < length else 0)
         products %= whole
@@ -270,15 +278,19 @@ class BfvProducts(Products):
             ring.evaluator.multiply_plain(ciphertext, plaintext, product)
             ring.evaluator.add_inplace(self._sums[group], product)
 
-    def export(self) -> list[bytes]:
-        """Mask and flood the sums."""
+    def export(self, added: Sequence[int] = ()) -> list[bytes]:
+        """Add residues to the inner products, mask all else, and flood the sums."""
         key, exported = self._key, []
+        residues = np.array(added or [0] * key.product_residues, dtype=object)
+        of_columns = residues.reshape(key.sizes.m_target, key.sizes.m_source)
         for at, total in enumerate(self._sums):
-            index, group = at * len(key.rings) // len(self._sums), at % key.parameters.layout.groups
+            index, rest = divmod(at, len(self._sums) // len(key.rings))
+            column, group = divmod(rest, key.parameters.layout.groups)
             ring, stream = key.rings[index], Stream(os.urandom(32))
             ring.evaluator.transform_from_ntt_inplace(total)
             mask = seal.uniform(stream, key.parameters.layout.degree, ring.plain)
-            mask[key.places(group)] = 0
+            places, columns = key.places(group)
+            mask[places] = of_columns[column, columns] % ring.plain
             ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
             exported.append(key.flooded(total, index, stream))
         return exported

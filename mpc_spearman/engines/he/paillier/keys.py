@@ -64,7 +64,8 @@ class PaillierPublicKey(PublicKey):
         #: Ciphertexts per row, at products.
         self.groups = -(-sizes.m_source // self.slots)
         self.rows = max(1, _BLOCK // self.groups)
-        self.product_ciphertexts = sizes.m_target * self.groups
+        self.product_ciphertexts = self.product_residues = sizes.m_target * self.groups
+        self.modulus = int(numbers.n)
         self.ciphertext_bytes = self.result_ciphertext_bytes = bits // 4
         self.caution = _caution(bits)
 
@@ -105,6 +106,13 @@ class PaillierPublicKey(PublicKey):
 
     def ciphertexts_for(self, rows: int) -> int:
         return rows * self.groups
+
+    def residues(self, values: Integers) -> list[int]:
+        """Pack each column's integers as its products are packed."""
+        check(values, self.sizes.result_bound, "noise")
+        starts = range(0, len(values), self.slots)
+        packed = [self.layout.encode(column[at : at + self.slots]) for column in values.T for at in starts]
+        return [int(plaintext % self.n) for plaintext in packed]
 
     def products(self) -> PaillierProducts:
         return PaillierProducts(self)
@@ -149,19 +157,27 @@ class PaillierSecretKey(SecretKey):
         return cls(secret, PaillierPublicKey(public, settings, sizes))
 
     def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
+        return self._decrypted(raws, counts, [0] * len(counts))
+
+    def _decrypted(
+        self, raws: Sequence[bytes], counts: Sequence[int], added: Sequence[int]
+    ) -> list[Integers]:
+        """Decrypt, add residues, and only then read the slots."""
         public = self.public
 
-        def work(pair: tuple[mpz, int]) -> Integers:
-            values = public.layout.decode(self._numbers.decrypt(pair[0]), public.n, pair[1])
-            return np.full(pair[1], IMPOSSIBLE) if values is None else values
+        def work(one: tuple[mpz, int, int]) -> Integers:
+            ciphertext, count, more = one
+            plaintext = (self._numbers.decrypt(ciphertext) + more) % public.n
+            values = public.layout.decode(plaintext, public.n, count)
+            return np.full(count, IMPOSSIBLE) if values is None else values
 
-        return _spread(work, list(zip(public.read(raws), counts, strict=True)), public.threads)
+        return _spread(work, list(zip(public.read(raws), counts, added, strict=True)), public.threads)
 
-    def open_products(self, raws: Sequence[bytes]) -> NDArray[np.object_]:
+    def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
         sizes, slots = self.public.sizes, self.public.slots
         starts = range(0, sizes.m_source, slots)
         counts = [min(slots, sizes.m_source - start) for start in starts] * sizes.m_target
-        columns = np.concatenate(self.decrypt(raws, counts))
+        columns = np.concatenate(self._decrypted(raws, counts, added or [0] * len(counts)))
         # One target column after the other; as Python's integers, for sums and products beyond 64 bits.
         return columns.reshape(sizes.m_target, sizes.m_source).T.astype(object)
 
@@ -189,10 +205,17 @@ class PaillierProducts(Products):
         if len(self._rows) >= self._most:
             self._settle()
 
-    def export(self) -> list[bytes]:
+    def export(self, added: Sequence[int] = ()) -> list[bytes]:
+        """Multiply by (1 + n)^residue, and re-randomise."""
         self._settle()
-        key, fractions = self._key, zip(self._above, self._below, strict=True)
-        return key.write_anew([above * invert(below, key.square) % key.square for above, below in fractions])
+        key, square = self._key, self._key.square
+        sums = [
+            above * invert(below, square) * (1 + key.n * more) % square
+            for above, below, more in zip(
+                self._above, self._below, added or [0] * len(self._above), strict=True
+            )
+        ]
+        return key.write_anew(sums)
 
     def _settle(self) -> None:
         """Multiply up the kept rows."""
