@@ -148,8 +148,25 @@ class Explained(Level):
         """Return the fewest directions of an R²: with one it is a squared coefficient."""
         return min(shapes.defined[source] for source in shapes.features)
 
+    def admit_own(self, owner: Party, count: int, shapes: Shapes) -> None:
+        """Refuse an owner whose columns are whitened and have no direction, or too many for the rows."""
+        if owner.role not in self.whitening_roles:
+            return
+        if not count:
+            columns = shapes.features.get(owner, shapes.m_target)
+            raise BoundError(
+                f"reveal: {self.name} can use none of the {columns} columns of {owner.name}: they are "
+                "constant, or differ in so few rows that noise could not hide these. Use other columns"
+            )
+        if shapes.n < explained.ROWS_EACH * count:
+            raise BoundError(
+                f"reveal: {self.name} needs {explained.ROWS_EACH} rows for each direction of a party's "
+                f"columns; {owner.name} has {count} and there are {shapes.n} rows. Use fewer columns, or "
+                "more rows"
+            )
+
     def admit(self, shapes: Shapes) -> None:
-        """Refuse scales that contradict k, a source without directions, or too few rows for k."""
+        """Refuse scales that contradict k, an owner without directions, or too few rows for k."""
         whitened = self.whitens(shapes)
         for owner, stated in shapes.scales.items():
             moving = int((stated.widths > 0).sum())
@@ -158,19 +175,8 @@ class Explained(Level):
                     f"{owner} states ranges above 0 for {moving} vectors, which contradicts its columns: "
                     "the noise of others would be too small"
                 )
-        for owner, columns in whitened.items():
-            k = shapes.defined[owner]
-            if not k:
-                raise BoundError(
-                    f"reveal: {self.name} can use none of the {columns} columns of {owner.name}: they are "
-                    "constant, or differ in so few rows that noise could not hide these. Use other columns"
-                )
-            if shapes.n < explained.ROWS_EACH * k:
-                raise BoundError(
-                    f"reveal: {self.name} needs {explained.ROWS_EACH} rows for each direction of a party's "
-                    f"columns; {owner.name} has {k} and there are {shapes.n} rows. Use fewer columns, or "
-                    "more rows"
-                )
+        for owner, count in shapes.defined.items():
+            self.admit_own(owner, count, shapes)
 
     # --- noise
 

@@ -161,6 +161,9 @@ class Level(ABC):
         """Return how many `counts` an opened number averages, for ``policy.min_columns``."""
         return shapes.defined_sources
 
+    def admit_own(self, owner: Party, count: int, shapes: Shapes) -> None:  # noqa: B027 - most refuse nothing
+        """Refuse what one owner's `counted` columns alone make impossible; `BoundError`."""
+
     def admit(self, shapes: Shapes) -> None:
         """Refuse what cannot be computed, once all have described their columns; `BoundError`."""
         self.computation(shapes)

@@ -66,9 +66,9 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
 def align(run: Run, table: Table, source: Party) -> None:
     """Compare a digest of source's and target's ids, under a key that the coordinator does not have.
 
-    The digest covers its sender's name, so that it cannot be sent back. A party sends it after all its checks
-    except the ledger's, and sends no data before it has received its peer's. `AlignmentError` if ids, or
-    their order, differ.
+    The digest covers its sender's name, so that it cannot be sent back. A party neither charges its ledger
+    nor sends anything computed from its columns before it has received its peer's. `AlignmentError` if ids,
+    or their order, differ.
     """
     peer = run.roster.target if run.roster.me == source else source
     ids = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))

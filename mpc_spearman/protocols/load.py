@@ -16,7 +16,7 @@ from mpc_spearman.data.ranks import Place, Ranks
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
-from mpc_spearman.protocols.protect import ledger_of, told
+from mpc_spearman.protocols.charge import ledger_of, told
 from mpc_spearman.run import Run, step
 
 # Cells of a table to rank before meeting the others, so that a caution comes early: a fraction of a second,

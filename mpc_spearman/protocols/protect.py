@@ -1,6 +1,6 @@
-"""The steps that protect results: owners state scales, draw noise, and charge their ledgers.
+"""The step that protects results: owners state the scales from which the noise is computed.
 
-The level computes the scales and draws the noise. The plan decides what the ledger counts.
+The level computes the scales and draws the noise.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from mpc_spearman.config import DataParty, Plan, check_policy_columns
+from mpc_spearman.config import Plan, check_policy_columns
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Party, Role, Roster
-from mpc_spearman.privacy.charges import ChargedRun, Told
-from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import Scales, Stated
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire.kinds import Kind, grant
+from mpc_spearman.wire.kinds import Kind
 
 
 @step("protect")
@@ -88,7 +85,7 @@ def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> di
 
 @step("protect")
 def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
-    """Warn, before anything is sent, if there are too few rows for the noise."""
+    """Warn if there are too few rows for the noise, as all owners' scales have it."""
     for sentence in too_few_rows(run.plan, ranks, run.roster.me.role, shapes):
         run.say(sentence)
 
@@ -98,45 +95,3 @@ def too_few_rows(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> list[s
     level = level_of(plan)
     why = level.foreseen(ranks, role, shapes).too_few if level.noisy else ""
     return [f"too few rows for these columns: {why}"] if why else []
-
-
-def told(plan: Plan, roster: Roster) -> dict[str, Told]:
-    """Return what a run of a plan reveals to each other party that gets a result."""
-    exact, found = plan.results.precision == "exact", dict[str, Told]()
-    for peer in roster.peers:
-        is_c = peer.role is Role.COORDINATOR
-        what = grant(plan.shared(), peer.role)
-        if is_c and plan.opened_to == "coordinator":
-            what = plan.reveal
-        if what != "nothing":
-            counted = level_of(plan).owners_add or not is_c
-            found[peer.name] = Told(
-                what=what,
-                loss=plan.privacy.loss if counted and not exact else None,
-                counted=counted,
-                unit=plan.privacy.unit if counted else "row",
-                identity=plan.party(peer.name).identity or "",
-            )
-    return found
-
-
-def ledger_of(run: Run) -> Ledger | None:
-    """Return the owner's ledger, if it keeps one."""
-    me = run.plan.party(run.roster.me.name)
-    return Ledger(me.policy.ledger) if isinstance(me, DataParty) and me.policy.ledger else None
-
-
-@step("protect")
-def charge(run: Run, table: Table) -> None:
-    """Write the run into the owner's ledger, or refuse it because of what a partner learnt in earlier runs.
-
-    This is the last step before an owner's first share or ciphertext leaves. The entry is then on the disk,
-    and is never removed.
-    """
-    ledger, me = ledger_of(run), run.plan.party(run.roster.me.name)
-    if ledger is None or not isinstance(me, DataParty):
-        return
-    digest, to_each = run.plan.digest().hex(), told(run.plan, run.roster)
-    entry = ChargedRun(party=me.name, plan=digest, rows=table.n, columns=table.m, told=to_each)
-    for remark in ledger.charge(entry, me.policy.lifetime, run.approval):
-        run.say(remark)

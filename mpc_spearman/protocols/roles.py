@@ -21,12 +21,13 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account
 from mpc_spearman.protocols.agree import agree, align
+from mpc_spearman.protocols.charge import charge, check_columns
 from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_descriptions
 from mpc_spearman.protocols.intersect import intersect, match
 from mpc_spearman.protocols.load import load, rank
-from mpc_spearman.protocols.protect import advise, charge, state
+from mpc_spearman.protocols.protect import advise, state
 from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.results.assemble import Labels, assemble
 from mpc_spearman.results.result import Result
@@ -41,13 +42,14 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     if run.plan.alignment == "intersect":
         table = intersect(run, table)
     shapes = agree(run, table)
-    ranks = rank(run, table, ranks)
-    own = encode(run, ranks, shapes)
-    shapes = state(run, shapes, ranks, own)
-    advise(run, ranks, shapes)
     for source in run.roster.sessions:
         align(run, table, source)
-    charge(run, table)
+    ranks = rank(run, table, ranks)
+    own = encode(run, ranks, shapes)
+    check_columns(run, shapes, ranks, own)
+    charge(run, table)  # nothing that is computed from columns leaves before
+    shapes = state(run, shapes, ranks, own)
+    advise(run, ranks, shapes)
     describe(run, table, ranks)
     own = hide(run, own, shapes)
     opened = contribute(run, own, shapes)  # nothing, unless the order is opened to the target

@@ -35,7 +35,7 @@ from support.references import normal_tables
 TIMEOUT = 4.0
 #: Every phase that each role enters, in order.
 DATA_PHASES = (
-    *("start", "load", "connect", "agree", "rank", "align", "describe", "multiply", "share", "reveal"),
+    *("start", "load", "connect", "agree", "align", "rank", "describe", "multiply", "share", "reveal"),
     *("publish", "account"),
 )
 PHASES = {

@@ -19,9 +19,10 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.scales import NOTHING, Scales
+from mpc_spearman.protocols.charge import told
 from mpc_spearman.protocols.compute import encode
 from mpc_spearman.protocols.describe import receive_description
-from mpc_spearman.protocols.protect import state, told, too_few_rows
+from mpc_spearman.protocols.protect import state, too_few_rows
 from mpc_spearman.protocols.publish import publish
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
@@ -266,4 +267,4 @@ def test_a_run_is_in_the_ledger_before_anything_computed_from_columns_leaves(
     for party in (content["parties"]["target"], *content["parties"]["sources"]):
         party["policy"]["ledger"] = str(Ledger.begin(tmp_path / party["name"]).path)
     run_in_memory(load_plan(content), normal_tables()).result()
-    assert early == {"HELLO", "CONFIRM", "SHAPE", "COLUMNS", "ALIGNMENT"}
+    assert early == {"HELLO", "CONFIRM", "SHAPE", "ALIGNMENT"}

@@ -113,7 +113,7 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[st
     else:
         source = sender if receiver == "B" else receiver
         masked = MASKED[level][receiver != "B"]
-        own = [(columns(run, receiver, sender), {}), (DIGEST, {})]
+        own = [(DIGEST, {}), (columns(run, receiver, sender), {})]
         own += [(masked, of(source, rows)) for rows in session(source, level, estimator) if masked]
     return [*everyone, *own, *([(RECORD, {})] if sender == "C" else []), (FAREWELL, {})]
 
@@ -307,8 +307,9 @@ def test_the_messages_of_the_homomorphic_protocol(level):
     for source in SOURCES:
         expected["C", source] = [*first, "DESCRIPTION", "COST", "FAREWELL"]
         expected[source, "C"] = ["HELLO", "CONFIRM", "PUBLIC_KEY", "RECORD", "FAREWELL"]
-        expected[source, "B"] = [*first, "ALIGNMENT", "FAREWELL"]
-        expected["B", source] = [*first, "ALIGNMENT", "CIPHERTEXT", "FAREWELL"]
+        aligned = [*first[:-1], "ALIGNMENT", "COLUMNS"]
+        expected[source, "B"] = [*aligned, "FAREWELL"]
+        expected["B", source] = [*aligned, "CIPHERTEXT", "FAREWELL"]
     for (receiver, sender), kinds in expected.items():
         seen = [message.kind for message in transcript.received(receiver, sender)]
         assert list(dict.fromkeys(seen)) == kinds, (receiver, sender)

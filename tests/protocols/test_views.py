@@ -82,8 +82,8 @@ def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     masked = MASKED[run.plan.reveal][which]
     return [
         *once,
-        (columns(run, receiver, sender), 0),
         (DIGEST, 0),
+        (columns(run, receiver, sender), 0),
         *((masked, rows) for rows in blocks if masked),
         (FAREWELL, 0),
     ]

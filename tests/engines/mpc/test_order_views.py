@@ -78,7 +78,7 @@ def listed(receiver: str, sender: str, run: Recorded) -> list[str]:
         ("C", "A"): [COUNTS, *copied, *([] if to_target else order), COST],
         ("C", "B"): [*([] if to_target else [f"DESCRIPTION names:texts*{M_B}", *order]), COST],
         ("B", "C"): [*copied, *(order if to_target else positions)],
-        ("B", "A"): [COUNTS, DIGEST, f"MASKED block:int64*1*{N}", *(order if to_target else [])],
+        ("B", "A"): [DIGEST, COUNTS, f"MASKED block:int64*1*{N}", *(order if to_target else [])],
         ("A", "B"): [DIGEST, f"MASKED block:int64*{M_B}*{N}", *copied],
         ("A", "C"): [],
     }
