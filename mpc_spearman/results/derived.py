@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from mpc_spearman.statistics import explained
+from mpc_spearman.statistics import canonical, explained
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
@@ -88,4 +88,4 @@ def concluded(level: str, table: pd.DataFrame, n: int) -> pd.DataFrame:
     nothing = table["correlation"].isna().groupby(level="party").transform("all")
     trace = np.where(nothing, np.nan, squares) - k * of_target * np.square(s)
     p = explained.pillai_pvalues(trace, s, k, of_target, n, dispersion)
-    return table.assign(chance=explained.edge(s, k, of_target, n), trace=trace, p=p)
+    return table.assign(chance=canonical.largest_by_chance(s, k, of_target, n), trace=trace, p=p)

@@ -19,6 +19,7 @@ ROWS_EACH = 5
 SPREAD = 0.1
 #: The largest dispersion for which there is a p-value, and the largest kurtosis, less 1, in rows.
 MOST, HEAVIEST = 1.1, 0.05
+_HALVINGS = 40
 
 
 def predictive(r2: Floats, k: Ints, n: int) -> Floats:
@@ -87,9 +88,34 @@ def pillai_pvalues(
     )
 
 
-def edge(s: Floats, k: Ints, of_target: Ints, n: int) -> Floats:
-    """Return about the largest canonical correlation by chance, noise included (Marchenko, Pastur)."""
-    return (np.sqrt(k) + np.sqrt(of_target)) * np.sqrt(1 / (n - 1) + np.square(s))
+def r2_intervals(r2: Floats, s: Floats, k: Ints, n: int, confidence: float) -> tuple[Floats, Floats]:
+    """Compute intervals, from 0 to 1, of the share θ that a source's columns explain in the population.
+
+    Σz² = `r2` + k·s² is taken as a gamma variable with mean θ + k·a and variance 2k·a² + 4θ·b, where a = s² +
+    (1 - θ)/(n - 1) and b = s² + (1 - θ)²/(n - 1); ends are the θ for which it is this far out in either tail
+    (docs/statistics.md has the coverage). NaN where `r2` is; `s` and `k` broadcast.
+    """
+    from scipy import special
+
+    tail, square = (1 - confidence) / 2, np.square(s)
+    total = np.asarray(r2 + k * square, dtype=np.float64)
+
+    def end(upper: bool) -> Floats:
+        low, high = (
+            np.zeros(total.shape),
+            np.full(total.shape, 1 - 1e-12),
+        )  # at 1 nothing varies without noise
+        for _ in range(_HALVINGS):
+            theta = (low + high) / 2
+            a, b = square + (1 - theta) / (n - 1), square + np.square(1 - theta) / (n - 1)
+            mean, variance = theta + k * a, 2 * k * np.square(a) + 4 * theta * b
+            of_tail = special.gammainc if upper else special.gammaincc
+            share = of_tail(np.square(mean) / variance, np.clip(total, 0, None) * mean / variance)
+            too_low = share > tail if upper else share < tail
+            low, high = np.where(too_low, theta, low), np.where(too_low, high, theta)
+        return np.where(np.isnan(total), np.nan, high if upper else low)
+
+    return end(False), end(True)
 
 
 def _beta(k: Ints, n: int, dispersion: Floats | float) -> tuple[Floats, Floats]:

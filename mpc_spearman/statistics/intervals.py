@@ -9,14 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from mpc_spearman.config import Estimator
-from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
+from mpc_spearman.statistics.columns import Columns, Flags, Floats
 from mpc_spearman.statistics.pvalues import SKEWED, null_skewness, testable, two_flags
 
 #: Fewest rows for an interval: its variance has n - 3 below the line.
 INTERVAL_ROWS = 4
-#: If both columns have many ties and are not two flags: the largest |rho|, and |g_x g_y rho| with g a
-#: column's skewness, that an interval may reach. Beyond, it would cover too rarely.
-FARTHEST, MOST_SKEWED = 0.4, 0.2
+#: The largest |g_x g_y|, with g a column's skewness, for an interval of a pair that is not two flags. It must
+#: not depend on r: intervals that are published only where r is small cover too rarely.
+MOST_SKEWED = 2.0
+#: By how much intervals of such a pair are wider if one of its columns is skewed by 2 or more.
+WIDER = 0.1
 _HALVINGS = 52
 
 
@@ -33,7 +35,7 @@ def intervals(
 
     Returns the low and the high ends; both are the end nearest to r if no rho is compatible. NaN without a
     coefficient, if the pair is not testable, below `INTERVAL_ROWS` rows, for two flags if S is skewed beyond
-    `SKEWED`, and for other pairs with many ties if an end is beyond `FARTHEST` or `MOST_SKEWED`.
+    `SKEWED`, and for other pairs if both columns are skewed beyond `MOST_SKEWED`.
     """
     from scipy.special import ndtri
 
@@ -49,17 +51,15 @@ def intervals(
     r = np.clip(rho, gap - 1, 1 - gap)
     c = z * z / (n - 3)
     middle = np.where(flags, c * g / 2, 0.0)
-    half = np.sqrt(
-        middle**2 + c * np.where(flags, _flags(r, source, target), 1 + np.clip(rho, -1, 1) ** 2 / 2)
-    )
+    most = np.maximum(source.skewness**2, target.skewness**2)
+    other = (1 + np.clip(rho, -1, 1) ** 2 / 2) * (1 + WIDER * np.minimum(most, 4) / 4) ** 2
+    half = np.sqrt(middle**2 + c * np.where(flags, _flags(r, source, target), other))
     noise = np.broadcast_to(noise, rho.shape)
     below = np.where(noise > 0, rho, np.clip(rho, -1, 1 - gap))
     above = np.where(noise > 0, rho, np.clip(rho, gap - 1, 1))
     low = _end(below, half - middle, z * noise)
     high = -_end(-above, half + middle, z * noise)
-    far, skewed = np.maximum(np.abs(low), np.abs(high)), null_skewness(n, source, target) > SKEWED
-    many = np.minimum(source.ties, target.ties) >= Ties.MANY
-    refused = np.where(flags, skewed, many & ((far > FARTHEST) | (np.abs(g) * far > MOST_SKEWED)))
+    refused = np.where(flags, null_skewness(n, source, target) > SKEWED, np.abs(g) > MOST_SKEWED)
     kept = testable(source, target, estimator) & ~refused & ~np.isnan(rho)
     return np.where(kept, low, np.nan), np.where(kept, high, np.nan)
 

@@ -158,7 +158,7 @@ def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
 
 def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
     """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
-    reason = "both columns have many ties, and an interval would cover such coefficients too rarely"
+    reason = "ties skew both columns so much that an interval would cover too rarely"
     if n < INTERVAL_ROWS:
         reason = f"they take {INTERVAL_ROWS} rows or more"
     return _of(np.isnan(low) & testable, f"coefficients have no confidence interval: {reason}")

@@ -66,8 +66,9 @@ def test_a_coefficient_of_one_has_an_interval_that_ends_there() -> None:
         (0.9, 500, Ties.SOME, Ties.MANY, 0, True),  # one column with many ties
         (0.9, 500, Ties.TWO_VALUES, Ties.NONE, 4, True),
         (0.3, 5000, Ties.MANY, Ties.MANY, 0.5, True),
-        (0.39, 5000, Ties.MANY, Ties.MANY, 0.5, False),  # an end beyond 0.4
-        (0.3, 5000, Ties.MANY, Ties.TWO_VALUES, 0.9, False),  # 0.81 times an end is beyond 0.2
+        (0.9, 5000, Ties.MANY, Ties.MANY, 1.4, True),  # however large a coefficient is
+        (0.1, 5000, Ties.MANY, Ties.TWO_VALUES, 1.5, False),  # 2.25 is beyond 2
+        (0.9, 5000, Ties.MANY, Ties.MANY, -1.5, False),
         (0.8, 5000, Ties.TWO_VALUES, Ties.TWO_VALUES, 1.5, True),
         (0.8, 500, Ties.TWO_VALUES, Ties.TWO_VALUES, 4.2, False),  # skewed by 0.79
         (math.nan, 500, Ties.NONE, Ties.NONE, 0, False),
@@ -77,8 +78,18 @@ def test_a_coefficient_of_one_has_an_interval_that_ends_there() -> None:
 def test_where_there_are_intervals(
     rho: float, n: int, tied: Ties, other: Ties, skewness: float, there: bool
 ) -> None:
-    found = interval(rho, n, source=column(tied, skewness), target=column(other, skewness))
+    target = column(other, 0 if other is Ties.NONE else skewness)
+    found = interval(rho, n, source=column(tied, skewness), target=target)
     assert [not math.isnan(end) for end in found] == [there, there]
+
+
+def test_intervals_are_wider_by_up_to_a_tenth_where_a_column_is_skewed() -> None:
+    reach = [
+        math.atanh(interval(0.3, 500, source=column(Ties.MANY, skewness), target=column(Ties.MANY))[1])
+        - math.atanh(0.3)
+        for skewness in (0.0, 1.0, -2.0, 5.0)
+    ]
+    assert [one / reach[0] for one in reach] == pytest.approx([1, 1.025, 1.1, 1.1])
 
 
 def test_classes_of_columns() -> None:

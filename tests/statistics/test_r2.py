@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,37 @@ def test_predictive_r2_is_right_for_new_rows() -> None:
         said.append(explained.predictive(np.array(r2), np.array(k), n))
         shown.append(1 - np.square(off).mean() / (1 + k * 0.15**2))
     assert np.mean(said) == pytest.approx(np.mean(shown), abs=0.02)
+
+
+def drawn_r2(theta: float, k: int, n: int, noise: float, samples: int) -> np.ndarray:
+    """R² of normal columns that explain `theta` in the population, with noise, less what noise adds."""
+    generator = np.random.default_rng([k, n])
+    far = generator.chisquare(n - 1, samples) * theta / (1 - theta)
+    explained = generator.noncentral_chisquare(k, far)
+    r2 = explained / (explained + generator.chisquare(n - 1 - k, samples))
+    z = noise / math.sqrt(n - 1) * generator.normal(size=(samples, k))
+    z[:, 0] += np.sqrt(r2)
+    return np.asarray(np.square(z).sum(axis=1) - k * noise**2 / (n - 1))
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.05, 0.4, 0.9])
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+@pytest.mark.parametrize(("k", "n"), [(1, 300), (10, 300), (10, 3000)])
+def test_intervals_of_what_is_explained_cover_about_as_stated(
+    k: int, n: int, theta: float, noise: float
+) -> None:
+    samples, s = 1500, np.array(noise / math.sqrt(n - 1))
+    low, high = explained.r2_intervals(drawn_r2(theta, k, n, noise, samples), s, np.array(k), n, 0.95)
+    assert ((low >= 0) & (low <= high) & (high <= 1)).all()
+    assert 0.9 - 0.03 <= np.mean((low <= theta) & (theta <= high)) <= 0.99
+    if not theta:
+        assert np.mean(low > 0) <= 0.05
+
+
+def test_an_undefined_r2_has_no_interval_and_an_exact_one_ends_there() -> None:
+    low, high = explained.r2_intervals(
+        np.array([math.nan, 1.0, -0.5]), np.array([0.1, 0.0, 0.1]), np.array(3), 100, 0.95
+    )
+    assert np.isnan([low[0], high[0]]).all()
+    assert low[1] > 0.99
+    assert (low[2], high[2]) == (0, pytest.approx(0, abs=1e-9))

@@ -1,0 +1,51 @@
+"""Strengths by size where coefficients have noise, which would add to every mean of |ρ|.
+
+U = mean ρ² - mean s² - 1/(n - 1) estimates the mean of the squares of the true coefficients of a feature: it
+has no bias, while a mean of |ρ| has about 0.8·√(s² + 1/(n - 1)) where all are 0. U may be below 0, and ranks
+features as it is; its root, the *root mean square*, is for reading.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpc_spearman.statistics.columns import Floats
+
+
+def mean_squares(rho: Floats, noise: Floats, n: int) -> Floats:
+    """Return U of each target column, (m_B,), over its known coefficients.
+
+    `rho` and `noise`, its standard deviations, are (m_A, m_B), with NaN where a coefficient is unknown. NaN
+    where all are.
+    """
+    known = ~np.isnan(rho)
+    count = known.sum(axis=0)
+    sums = np.where(known, np.square(rho) - np.square(noise) - 1 / (n - 1), 0.0).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means: Floats = np.where(count > 0, sums / count, np.nan)
+    return means
+
+
+def root_mean_squares(squares: Floats) -> Floats:
+    """Return the root mean square that belongs to each U; 0 where U is below 0."""
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def null_errors(noise: Floats, related: float, n: int) -> Floats:
+    """Return the standard error of each U, (m_B,), if its feature is independent of all source columns.
+
+    √(2·Σ_pp' (c_pp'/(n - 1) + δ_pp'·s_p²)²)/m_A, with c the correlations of the source columns, of which only
+    `related` = Σ_pp' c_pp'² is needed. `noise` is (m_A, m_B).
+    """
+    variances = np.square(noise)
+    squares = related / (n - 1) ** 2 + 2 * variances.sum(axis=0) / (n - 1) + np.square(variances).sum(axis=0)
+    return np.asarray(np.sqrt(2 * squares) / len(noise))
+
+
+def related_at_most(length: float, columns: int) -> float:
+    """Bound Σ_pp' c_pp'² by the `length` that a source states of its columns for ``strength: mean_abs``.
+
+    That length, `mpc_spearman.statistics.reading.mean_length`, has the square Σ h(c_pp')/m², where h(c) =
+    (2/π)(√(1 - c²) + c·arcsin c - 1) lies between c²/π and 1.15·c²/π.
+    """
+    return np.pi * (length * columns) ** 2
