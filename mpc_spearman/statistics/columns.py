@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -52,37 +52,52 @@ class Ties(IntEnum):
 class Columns:
     """One side's columns; functions of two sides broadcast them, so the sources' come as `rows`.
 
-    `ties` has values of `Ties`. `skewness` is the third standardised moment of the ranks: 0 without ties,
-    positive where the larger of two groups is below.
+    `ties` has values of `Ties`, of the cells that are not missing. `skewness` is the third standardised
+    moment of the scores: 0 without ties, positive where the larger of two groups is below. `gaps` is the
+    share of missing cells.
     """
 
     ties: Ints
     skewness: Floats
+    gaps: Floats = field(default_factory=lambda: np.zeros(1))
 
     @classmethod
     def of(cls, ranks: Ranks) -> Columns:
         """Find out about the columns of an owner."""
-        return cls(ties(ranks.tie_terms, ranks.two_values, ranks.n), ranks.skewness)
+        classes = [
+            _class(groups.tie_term_among_present, flag, groups.n - groups.gaps)
+            for groups, flag in zip(ranks.groups, ranks.two_values, strict=True)
+        ]
+        return cls(np.array(classes, dtype=np.int64), ranks.skewness, ranks.gaps)
 
     @property
     def rows(self) -> Columns:
         """The same as the rows of a matrix of pairs, shape (m, 1)."""
-        return Columns(self.ties[:, None], self.skewness[:, None])
+        return Columns(self.ties[:, None], self.skewness[:, None], self.gaps[:, None])
+
+
+def counted_rows(n: int, source: Columns, target: Columns) -> Floats:
+    """Return how many of n rows tests of each pair count: n·(1 - min(π_x, π_y)), with π a share of gaps.
+
+    At most so many rows have no value in both columns, and these tell nothing. If fewer lack both, tests are
+    conservative.
+    """
+    return np.asarray(n * (1 - np.minimum(source.gaps, target.gaps)))
 
 
 def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> Ints:
     """Class of each column, a value of `Ties`, by its tie term T and by whether it has two values."""
-    full = total(n)
-
-    def of(term: int, flag: bool) -> Ties:
-        if term == full:
-            return Ties.CONSTANT
-        if flag:
-            return Ties.TWO_VALUES
-        return Ties.MANY if term > MANY_TIES * full else Ties.SOME if term else Ties.NONE
-
-    classes = [of(int(term), flag) for term, flag in zip(tie_terms, two_values, strict=True)]
+    classes = [_class(int(term), flag, n) for term, flag in zip(tie_terms, two_values, strict=True)]
     return np.array(classes, dtype=np.int64)
+
+
+def _class(tie_term: int, two_values: bool, n: int) -> Ties:
+    full = total(n)
+    if tie_term == full:
+        return Ties.CONSTANT
+    if two_values:
+        return Ties.TWO_VALUES
+    return Ties.MANY if tie_term > MANY_TIES * full else Ties.SOME if tie_term else Ties.NONE
 
 
 def rounded(skewness: Floats) -> Floats:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from mpc_spearman.config import Estimator
-from mpc_spearman.statistics.columns import Columns, Flags, Floats
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, counted_rows
 from mpc_spearman.statistics.pvalues import SKEWED, null_skewness, testable, two_flags
 
-#: Fewest rows for an interval: its variance has n - 3 below the line.
+#: Fewest rows that count for an interval: its variance has their number less 3 below the line.
 INTERVAL_ROWS = 4
 #: The largest |g_x g_y|, with g a column's skewness, for an interval of a pair that is not two flags. It must
 #: not depend on r: intervals that are published only where r is small cover too rarely.
@@ -34,13 +34,13 @@ def intervals(
     """Confidence intervals of rank correlations; arguments as of `pvalues`, `confidence` such as 0.95.
 
     Returns the low and the high ends; both are the end nearest to r if no rho is compatible. NaN without a
-    coefficient, if the pair is not testable, below `INTERVAL_ROWS` rows, for two flags if S is skewed beyond
-    `SKEWED`, and for other pairs if both columns are skewed beyond `MOST_SKEWED`.
+    coefficient, if the pair is not testable, if fewer than `INTERVAL_ROWS` rows count (`counted_rows`), for
+    two flags if S is skewed beyond `SKEWED`, and for other pairs if both columns are skewed beyond
+    `MOST_SKEWED`.
     """
     from scipy.special import ndtri
 
-    if n < INTERVAL_ROWS:
-        return np.full(rho.shape, np.nan), np.full(rho.shape, np.nan)
+    rows = counted_rows(n, source, target)
     z = float(ndtri((1 + confidence) / 2))
     g = source.skewness * target.skewness
     flags = two_flags(source, target)
@@ -49,7 +49,7 @@ def intervals(
     gap = np.where(flags, np.minimum(2 * spread / n, 0.5), 6 / (n * (n * n - 1)))
     # The variance is taken as far as a coefficient can be, whatever noise has done to it.
     r = np.clip(rho, gap - 1, 1 - gap)
-    c = z * z / (n - 3)
+    c = z * z / np.maximum(rows - 3, 1)
     middle = np.where(flags, c * g / 2, 0.0)
     most = np.maximum(source.skewness**2, target.skewness**2)
     other = (1 + np.clip(rho, -1, 1) ** 2 / 2) * (1 + WIDER * np.minimum(most, 4) / 4) ** 2
@@ -60,7 +60,7 @@ def intervals(
     low = _end(below, half - middle, z * noise)
     high = -_end(-above, half + middle, z * noise)
     refused = np.where(flags, null_skewness(n, source, target) > SKEWED, np.abs(g) > MOST_SKEWED)
-    kept = testable(source, target, estimator) & ~refused & ~np.isnan(rho)
+    kept = testable(source, target, estimator) & (rows >= INTERVAL_ROWS) & ~refused & ~np.isnan(rho)
     return np.where(kept, low, np.nan), np.where(kept, high, np.nan)
 
 

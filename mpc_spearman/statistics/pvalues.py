@@ -6,14 +6,13 @@ Which test a pair gets, and why: docs/statistics.md, "p-values".
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator
-from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties, upper_share
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties, counted_rows, upper_share
 
 #: Skewness of S above which a p-value needs a warning, and above which there is none.
 SKEWED, TOO_SKEWED = 0.2, 1.0
@@ -53,21 +52,27 @@ def pvalues(
     `rho`, the p-values and `noise` (standard deviations, 0 for exact coefficients) are float64 of shape
     (m_A, m_B); noise may carry a coefficient beyond ±1. `source` and `target` broadcast to that shape, with
     their skewness unrounded where there is no noise. There are n >= 3 rows. NaN where `rho` is, where the
-    pair is not `testable`, and where S is skewed beyond `TOO_SKEWED` and has no exact test.
+    pair is not `testable`, where S is skewed beyond `TOO_SKEWED` and has no exact test, and where fewer than
+    3 rows count (`counted_rows`).
     """
-    from scipy.special import ndtr, ndtri, stdtr  # not at everyone's start: only coefficients need it
+    from scipy.special import (
+        gammaln,
+        ndtr,
+        ndtri,
+        stdtr,
+    )  # not at everyone's start: only coefficients need it
 
     tied = np.maximum(source.ties, target.ties)
     many = np.minimum(source.ties, target.ties) >= Ties.MANY
     noise = np.broadcast_to(noise, rho.shape)
     size = np.abs(rho)
-    exact = noise == 0
+    exact, rows = noise == 0, np.maximum(counted_rows(n, source, target), 2.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         inner = np.minimum(size, 1)
-        t = 2 * stdtr(n - 2, -inner * np.sqrt((n - 2) / ((1 + inner) * (1 - inner))))
-    normal = 2 * ndtr(-size / np.sqrt(1 / (n - 1) + noise**2))
+        t = 2 * stdtr(rows - 2, -inner * np.sqrt((rows - 2) / ((1 + inner) * (1 - inner))))
+    normal = 2 * ndtr(-size / np.sqrt(1 / (rows - 1) + noise**2))
     p = np.where(exact & ~many, t, normal)
-    p = np.where(exact & (tied == Ties.NONE), np.maximum(p, 2 * math.exp(-math.lgamma(n + 1))), p)
+    p = np.where(exact & (tied == Ties.NONE), np.maximum(p, 2 * np.exp(-gammaln(rows + 1))), p)
     skew = null_skewness(n, source, target, noise)
     skewed = skew > _NEXT_TO_NORMAL
     p[skewed] = _pearson3(-ndtri(p[skewed] / 2), skew[skewed])
@@ -77,7 +82,7 @@ def pvalues(
         upper = (np.rint(n * upper_share(side.skewness)) for side in (source, target))
         a, b = (np.broadcast_to(rows, rho.shape)[flags] for rows in upper)
         p[flags] = _two_flags(rho[flags], a, b, n)
-    return np.where(testable(source, target, estimator) & ~np.isnan(rho), p, np.nan)
+    return np.where(testable(source, target, estimator) & (rows >= 3) & ~np.isnan(rho), p, np.nan)
 
 
 def _pearson3(z: Floats, skew: Floats) -> Floats:

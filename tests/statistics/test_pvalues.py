@@ -14,6 +14,7 @@ from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.statistics import pvalues as module
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.statistics.columns import Columns, Ties, rounded
+from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
 EXACT, PAPER = "tie_corrected", "paper"
@@ -202,3 +203,64 @@ def test_rows_that_are_there_ten_times_make_one_test_in_two_find_something() -> 
     x, y = (np.repeat(generator.normal(size=(2000, 50)), 10, axis=1) for _ in range(2))
     x, y = (values + 1e-9 * generator.normal(size=values.shape) for values in (x, y))
     assert share_below(x, y) == pytest.approx(0.54, abs=0.04)
+
+
+# --- missing cells
+
+
+def scores(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Scores of columns, (m, n), as unit vectors; 0 where a cell is missing."""
+    ranks = rank_columns([np.ma.masked_array(*column) for column in zip(values, missing, strict=True)])
+    return np.asarray(ranks.matrix / np.linalg.norm(ranks.matrix, axis=1)[:, None])
+
+
+@pytest.mark.parametrize("share", [0.2, 0.6])
+@pytest.mark.parametrize("kind", ["untied", "counts"])
+def test_tests_keep_their_size_where_the_same_people_lack_both(share: float, kind: str) -> None:
+    generator, n, m = np.random.default_rng(11), 300, 45
+    values = generator.normal(size=(2 * m, n)) if kind == "untied" else generator.poisson(0.7, (2 * m, n))
+    p = []
+    for _ in range(3):
+        missing = np.broadcast_to(generator.random(n) < share, values.shape)
+        unit = scores(values, missing)
+        known = Columns(np.full(m, Ties.SOME), np.zeros(m), np.full(m, missing[0].mean()))
+        p.append(pvalues(unit[:m] @ unit[m:].T, n, known.rows, known, "tie_corrected"))
+        values = generator.permuted(values, axis=1)
+    found = np.mean(np.array(p) <= 0.05)
+    assert abs(found - 0.05) < 5 * math.sqrt(
+        0.05 * 0.95 / (3 * m)
+    )  # tests of one column are hardly independent
+    plain = Columns(known.ties, known.skewness)
+    wrong = pvalues(unit[:m] @ unit[m:].T, n, plain.rows, plain, "tie_corrected")
+    assert np.mean(wrong <= 0.05) > (0.06 if share < 0.5 else 0.15)
+
+
+def test_tests_count_the_rows_that_one_of_both_columns_has() -> None:
+    some, few = column_of(Ties.NONE, gaps=0.5), column_of(Ties.NONE, gaps=0.1)
+    r = np.array([[0.2]])
+    whole = column_of(Ties.NONE)
+    assert pvalues(r, 100, some.rows, few, "tie_corrected") == pvalues(
+        r, 90, whole.rows, whole, "tie_corrected"
+    )
+    assert pvalues(r, 100, some.rows, whole, "tie_corrected") == pvalues(
+        r, 100, whole.rows, whole, "tie_corrected"
+    )
+    nothing = column_of(Ties.NONE, gaps=0.99)
+    assert np.isnan(pvalues(r, 100, nothing.rows, nothing, "tie_corrected"))
+    assert np.isnan(intervals(r, 100, nothing.rows, nothing, "tie_corrected", 0.95)).all()
+    assert intervals(r, 100, some.rows, few, "tie_corrected", 0.95) == pytest.approx(
+        np.array(intervals(r, 90, whole.rows, whole, "tie_corrected", 0.95)), abs=1e-6
+    )
+
+
+def column_of(ties: Ties, gaps: float = 0.0) -> Columns:
+    """What is known of one column without skewness."""
+    return Columns(np.array([ties]), np.zeros(1), np.array([gaps]))
+
+
+def test_a_class_of_ties_is_of_the_cells_that_are_not_missing() -> None:
+    missing = np.arange(100) >= 40
+    table = [np.arange(100), np.arange(100) // 2, np.arange(100) % 2, np.zeros(100)]
+    known = Columns.of(rank_columns([np.ma.masked_array(values, missing) for values in table]))
+    assert known.ties.tolist() == [Ties.NONE, Ties.SOME, Ties.MANY, Ties.CONSTANT]
+    assert known.gaps.tolist() == [0.6] * 4

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from mpc_spearman.statistics.columns import Columns, Ties
-from mpc_spearman.statistics.findings import bound_on_all, found_intervals, selected_confidence
+from mpc_spearman.statistics.discoveries import bound_on_all, found_intervals, selected_confidence
 from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 from mpc_spearman.statistics.rank_ranges import difference_variances, rank_ranges, unresolved
