@@ -30,13 +30,13 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False)
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
         except BaseException:
             path.unlink()
             raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Put the names in a folder on the disk, or a new file could be lost with the power."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -71,7 +71,7 @@ def write_whole(
         else:
             os.link(part, path)
         if durable:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -5,8 +5,8 @@ It stays open as a lifeline: when it ends, the supervisor is gone and so is this
 where others of a meeting are to dial, or names a party whose process ended, and how, in case this one still
 waits for it to join.
 
-Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``address``, ``error``, ``done``. What
-anything else prints goes to standard error.
+Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``usage``, ``address``, ``error``,
+``done``. What anything else prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ if TYPE_CHECKING:  # a fork server and the command that starts it import little
     from mpc_spearman.config import Approval, Plan
     from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
     from mpc_spearman.network.addresses import Address
+    from mpc_spearman.wire.meter import Meter
 
+# Seconds between reports on what this process uses.
+_MEASURED = 2.0
 # Seconds between reports on how much of a phase is done.
 _PAUSE = 0.05
 
@@ -96,6 +99,8 @@ class Supervisor:
         os.dup2(2, 1)
         self._lock = threading.Lock()
         self._joined = False
+        #: Counts what the role sends and receives, once it meets others.
+        self.meter: Meter | None = None
         self._shown, self._shown_at = "", 0.0
         self._heard = threading.Condition()
         self._address: tuple[str, int] | None = None
@@ -105,6 +110,7 @@ class Supervisor:
         assignment = Assignment(**json.loads(self._input.readline()))
         stream = self._input.read(assignment.frame)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+        threading.Thread(target=self._measure, name="usage", daemon=True).start()
         return assignment, stream
 
     def say(self, **report: object) -> None:
@@ -125,6 +131,7 @@ class Supervisor:
 
     def fail(self, error: MpcSpearmanError) -> None:
         """Report an error and end the process with its code; what other threads do no longer matters."""
+        self.report_usage()
         self.say(error=type(error).__name__, text=str(error), about=error.about, heard=error.heard)
         sys.stderr.flush()
         os._exit(error.exit_code)
@@ -146,6 +153,17 @@ class Supervisor:
             self._heard.wait_for(lambda: self._address is not None)
         assert self._address is not None
         return Address(*self._address)
+
+    def report_usage(self) -> None:
+        """Report how much memory this process has, and what it has sent and received."""
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        sent, received = (0, 0) if self.meter is None else self.meter.total()
+        self.say(usage=(pages * os.sysconf("SC_PAGE_SIZE"), sent, received))
+
+    def _measure(self) -> None:
+        while True:
+            self.report_usage()
+            time.sleep(_MEASURED)
 
     def _watch(self) -> None:
         for line in self._input:

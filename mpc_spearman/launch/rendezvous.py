@@ -144,6 +144,7 @@ class Rendezvous:
 
         Raises `NetworkError`, `HandshakeError`, `TlsError` or one of their kinds: docs/errors.md.
         """
+        self._supervisor.meter = meter
         self._meet(roster, meter, agree, None)
         self._supervisor.joined()
 

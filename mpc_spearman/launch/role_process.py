@@ -50,6 +50,7 @@ def main(prepare: Prepare = lambda assignment, supervisor: None) -> None:
         supervisor.fail(error)
     except Exception as error:
         supervisor.fail(_unexpected(assignment.party, error))
+    supervisor.report_usage()
     supervisor.say(done=True)
     # Everything is written and everyone has said farewell: nothing is left that an orderly exit would do.
     os._exit(0)

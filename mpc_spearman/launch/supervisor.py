@@ -17,9 +17,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
+from rich.filesize import decimal
+
 from mpc_spearman.errors import MpcSpearmanError, RoleCrashed, TableError
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.pipe import Assignment, read_error
+from mpc_spearman.units import human_seconds
 from mpc_spearman.wire.aborts import reach
 
 #: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
@@ -27,11 +30,30 @@ GRACE = 8.0
 
 # The phase in which a party reads its own table, and has met nobody yet.
 _READING = "load"
+# The phase in which a party waits for others, and says for whom.
+_WAITING = "connect"
 
 #: Told of progress: party, phase, steps done, steps in all (0 where unknown).
 Watch = Callable[[str, str, int, int], None]
 #: Told of what is worth a sentence: party, text.
 Note = Callable[[str, str], None]
+
+
+# Seconds of a phase after which a line says what it uses, where nobody knows how much there is to do.
+_SILENT = 10.0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a role's process uses at a moment: bytes in memory, bytes sent and received so far."""
+
+    memory: int
+    sent: int
+    received: int
+
+
+#: Told every few seconds what a role uses.
+Measure = Callable[[Usage], None]
 
 
 @dataclass(frozen=True)
@@ -57,6 +79,9 @@ class _Child:
     ) -> None:
         self.party = assignment.party
         self.phase = "start"
+        # Since when the role is in its phase, when a line last said so, and whether it says how far it is.
+        self._began = self._said = time.monotonic()
+        self._counts = False
         self.error: MpcSpearmanError | None = None
         self.done = False
         self.stopped = False
@@ -83,6 +108,14 @@ class _Child:
         if self.process.returncode is None and not self.stopped:
             self.stopped = True
             self.process.kill()
+
+    def silence(self) -> str:
+        """Return now and then a sentence on a long phase in which the role says nothing by itself."""
+        now = time.monotonic()
+        if self._counts or self.phase == _WAITING or now - self._said < _SILENT:
+            return ""
+        self._said = now
+        return f"{self.phase} goes on, for {human_seconds(now - self._began)} so far"
 
     def frozen(self) -> bool:
         """Tell whether a signal has stopped the process: it will not end by itself."""
@@ -145,12 +178,18 @@ class _Child:
             if "error" in report:
                 self.error = read_error(report)
             elif "phase" in report:
-                self.phase = report["phase"]
+                self._enter(report["phase"], report["of"])
                 events.put((self.party, report))
-            elif "note" in report or "address" in report:
+            elif report.keys() & {"note", "address", "usage"}:
                 events.put((self.party, report))
             else:
                 self.done = True
+
+    def _enter(self, phase: str, of: int) -> None:
+        if phase != self.phase:
+            self.phase, self._began = phase, time.monotonic()
+            self._said = self._began
+        self._counts = of > 0
 
     def _complain(self) -> None:
         for line in self.process.stderr:
@@ -172,6 +211,7 @@ def launch(
     grace: float = GRACE,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
+    measure: Measure = lambda usage: None,
 ) -> dict[str, Outcome]:
     """Run all roles to their end.
 
@@ -205,6 +245,11 @@ def launch(
             if report is not None:
                 if "note" in report:
                     note(party, report["note"])
+                elif "usage" in report:
+                    usage = Usage(*report["usage"])
+                    measure(usage)
+                    if silence := children[party].silence():
+                        note(party, f"{silence}, {decimal(usage.memory)} of memory in use")
                 elif "address" in report:
                     for other in left:
                         if other.party != party:

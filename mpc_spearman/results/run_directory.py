@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from mpc_spearman.errors import OutputError
-from mpc_spearman.files import create, lock
+from mpc_spearman.files import create, lock, sync_folder
 from mpc_spearman.results.parts import PARTS
 
 SCHEMA_VERSION = 3
 
 _LOCK = ".lock"
+STATUS = "status.json"
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
-FILES = {part.file for part in PARTS.values()} | {"cost.csv", "report.html", "record.json", "status.json"}
+FILES = {part.file for part in PARTS.values()} | {"cost.csv", "report.html", "record.json", STATUS}
 
 
 def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
@@ -84,11 +85,30 @@ def check_replaceable(directory: str | Path) -> None:
     names = {entry.name for entry in target.iterdir()}
     if foreign := sorted(names - FILES):
         raise OutputError(f"{target} is not replaced: it holds {foreign[0]!r}, which no run wrote")
-    if names - {"status.json"}:  # a run that failed leaves that alone
+    if names - {STATUS}:  # a run that failed leaves that alone
         try:
             read_about(target)
         except OutputError as error:
             raise OutputError(f"{target} is not replaced: it is not empty and not a run directory") from error
+
+
+def write_status(directory: Path, text: str, *, durable: bool = False) -> None:
+    """Write ``status.json`` of a run that has reserved the directory (`locked`), which is made if missing.
+
+    `durable` returns only once the disk has it. `OutputError` if it cannot be written.
+    """
+    # Beside the directory, where it is in no role's way that replaces the directory meanwhile.
+    part = directory.with_name(f".{directory.name}.status.part")
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part.unlink(missing_ok=True)  # of a run that was killed
+        create(part, text.encode(), durable=durable)
+        part.replace(directory / STATUS)
+        if durable:
+            sync_folder(directory)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {directory / STATUS}: {error.strerror}") from None
 
 
 def swap(moves: Mapping[Path, Path]) -> None:

@@ -137,6 +137,12 @@ class Meter:
         with self._lock:
             self.costs[phase].bytes_received += size
 
+    def total(self) -> tuple[int, int]:
+        """Return the bytes sent and received so far, in all phases."""
+        with self._lock:
+            costs = self.costs.values()
+            return sum(cost.bytes_sent for cost in costs), sum(cost.bytes_received for cost in costs)
+
     def passed(self, pair: tuple[str, str], received: int, sent: int) -> None:
         """Count bytes of a pair that the coordinator's host forwards."""
         with self._lock:

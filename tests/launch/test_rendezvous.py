@@ -135,7 +135,7 @@ def test_a_party_that_cannot_take_part_says_why_even_if_nobody_listens(tmp_path:
         "B": ("PlanError", PlanError.exit_code),
     }
     shown = " ".join(endings["A"].printed.split())
-    said, waited = shown.index("A: cannot take part (TableError)"), shown.index("waiting for C")
+    said, waited = shown.index("cannot take part (TableError)"), shown.index("waiting for C")
     assert said < waited < shown.index("there is no column 'no such column'")
     assert shown.count("no such column") == 1
     assert "C.key is the key of party C in this plan" in " ".join(endings["B"].printed.split())

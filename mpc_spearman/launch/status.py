@@ -1,0 +1,137 @@
+"""``status.json`` among a party's results: that its run goes on, or how it ended, for whoever watches.
+
+While it says ``running``, ``updated`` is at most some seconds old. If it is older, the process was killed, or
+the machine went down: nobody else writes the file, and an earlier run's ending is replaced at the beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mpc_spearman.errors import MpcSpearmanError, OutputError
+from mpc_spearman.launch.supervisor import Usage
+from mpc_spearman.results import run_directory
+
+# Seconds between two versions of the file.
+_EVERY = 5.0
+_SIGNALS = 128
+
+
+class Status:
+    """The file of one run, from the beginning to the end of a ``with`` statement.
+
+    `OutputError` if the file cannot be written at the beginning, or at the end of a run without an error.
+    """
+
+    def __init__(self, directory: Path, party: str, plan: str) -> None:
+        self._directory = directory
+        self._content: dict[str, Any] = {
+            "schema_version": run_directory.SCHEMA_VERSION,
+            "party": party,
+            "plan": plan,
+            "state": "running",
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "phase": "start",
+            "memory_bytes": 0,
+            "bytes_sent": 0,
+            "bytes_received": 0,
+            "exit_code": None,
+            "error": None,
+            "message": None,
+            "started": _now(),
+            "updated": None,
+            "ended": None,
+            "result": "none",
+        }
+        self._earlier = self._result_file()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._keep_up, name="status", daemon=True)
+
+    def watch(self, phase: str) -> None:
+        """Note the phase that the role is in."""
+        self._content["phase"] = phase
+
+    def measure(self, usage: Usage) -> None:
+        """Note what the role uses."""
+        self._content |= {
+            "memory_bytes": usage.memory, "bytes_sent": usage.sent, "bytes_received": usage.received
+        }  # fmt: skip
+
+    def __enter__(self) -> Status:
+        self._write(durable=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        self._content |= {
+            "state": "ended",
+            "exit_code": exit_code(error),
+            "error": None if error is None else _name(error),
+            "message": None if error is None else str(error),
+            "ended": _now(),
+        }
+        try:
+            self._write()
+        except OutputError:
+            if error is None:
+                raise
+
+    def _result_file(self) -> tuple[int, int] | None:
+        """Return what tells the file of a result from another run's; None if there is none."""
+        try:
+            about = (self._directory / "result.json").stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns
+
+    def _keep_up(self) -> None:
+        while not self._over.wait(_EVERY):
+            try:
+                self._write()
+            except OutputError:  # a disk that is full for a while ends no run
+                continue
+
+    def _write(self, *, durable: bool = False) -> None:
+        result = self._result_file()
+        self._content |= {
+            "updated": _now(),
+            "result": "none"
+            if result is None
+            else "of an earlier run"
+            if result == self._earlier
+            else "here",
+        }
+        text = json.dumps(self._content, indent=2) + "\n"
+        run_directory.write_status(self._directory, text, durable=durable)
+
+
+def exit_code(error: BaseException | None) -> int:
+    """Return the exit code of a command that ends with an error, or without one."""
+    if isinstance(error, MpcSpearmanError):
+        return error.exit_code
+    if isinstance(error, SystemExit) and isinstance(error.code, int):
+        return error.code
+    return 0 if error is None else _SIGNALS + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+
+
+def _name(error: BaseException) -> str:
+    """Return an error's class, or the signal that ended the command."""
+    code = exit_code(error)
+    return signal.Signals(code - _SIGNALS).name if code > _SIGNALS else type(error).__name__
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
