@@ -1,19 +1,20 @@
-"""One role's run: what every step and every engine needs, and how a step is charged to its phase."""
+"""The context of one role's run, which steps and engines share; and how a step is charged to its phase."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import update_wrapper
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from mpc_spearman.config import Approval, Plan
-from mpc_spearman.data.kept import KeptRanks
 from mpc_spearman.identity import Signer
 from mpc_spearman.parties import Party, Roster
+from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
@@ -30,45 +31,69 @@ Progress = Callable[[str, int, int], None]
 Say = Callable[[str], None]
 
 
-@dataclass
-class Run:
-    """One role's run: what all steps need. It has only this party's local part of the plan."""
+class Meeting(Protocol):
+    """How a party meets the others; see :class:`mpc_spearman.launch.rendezvous.Rendezvous`."""
 
-    plan: Plan
-    roster: Roster
-    #: Meets the other parties; returns the links with them.
-    meet: Callable[[], Links]
-    meter: Meter
-    progress: Progress
-    say: Say
-    workers: int = 1
-    #: Of the blocks of rows in which tables are shared; the same at all parties.
-    block_bytes: int = BLOCK_BYTES
-    #: The owner's folder of ranks for later runs; not for a table in memory, which cannot be recognised.
-    keep_ranks: Path | None = None
-    approval: Approval | None = None
-    signer: Signer | None = None
-    links: Links = field(init=False)
-    kept: KeptRanks | None = None
-    #: What a reader must know about how the result was computed; engines add to it.
+    def ready(self) -> Signer:
+        """Return the party's key, once it is sure that the party can show it."""
+
+    def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
+        """Connect with all parties, and call `agree` with the connections; again if all begin anew."""
+
+    def decline(self, error: Exception) -> None:
+        """Tell the others that this party has failed, unless `join` has been called, which does so itself."""
+
+
+@dataclass
+class Notes:
+    """What a run notes about itself, for its result and its signed record."""
+
+    began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+    #: What a reader must know about how the result was computed.
     cautions: list[str] = field(default_factory=list)
     #: By receiver, the messages with results that this party has sent or received.
     granted: dict[str, bytes] = field(default_factory=dict)
     #: If rows were intersected: how many each party offered, as far as this party knows.
     offered: dict[str, int] = field(default_factory=dict)
-    #: What to do at this party once all parties have finished.
-    at_end: list[Callable[[], None]] = field(default_factory=list)
-    #: What to release if the run fails, because the process then ends at once.
-    at_failure: ExitStack = field(default_factory=ExitStack)
     #: The target's tag of its row ids, for its own result only.
     alignment: str | None = None
-    began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+
+@dataclass
+class Run:
+    """The context of one role's run. It has only this party's local part of the plan."""
+
+    plan: Plan
+    roster: Roster
+    meeting: Meeting
+    progress: Progress = lambda phase, done, of: None
+    say: Say = lambda text: None
+    approval: Approval | None = None
+    #: The owner's folder of ranks for later runs.
+    keep_ranks: Path | None = None
+    #: Of the blocks of rows in which tables are shared; the same at all parties.
+    block_bytes: int = BLOCK_BYTES
+    #: Makes the links over a transport: `Links`, or what watches or changes its messages.
+    make_links: Callable[..., Links] = Links
+    meter: Meter = field(default_factory=Meter)
+    notes: Notes = field(default_factory=Notes)
+    #: Released when the role ends, however it ends.
+    opened: ExitStack = field(default_factory=ExitStack)
+    #: This party's key and everybody's public keys, once the role has begun.
+    signer: Signer = field(init=False)
+    #: The links with the other parties, once connected.
+    links: Links = field(init=False)
     _shown: set[str] = field(default_factory=set)
 
     @property
     def keys(self) -> dict[Party, PairKey]:
         """The key shared with each peer, once connected."""
         return self.links.keys
+
+    @property
+    def threads(self) -> int:
+        """How many threads this role may use."""
+        return self.plan.he.workers or processors()
 
     def enter(self, phase: str) -> None:
         """Show that a phase has begun, once: steps within steps come back to it block by block."""
@@ -80,6 +105,21 @@ class Run:
         """Report progress; raise if a peer is lost meanwhile."""
         self.links.check()
         self.progress(self.meter.current, done, of)
+
+    def stop(self, error: BaseException) -> None:
+        """Tell the others that this party stops with an error: the error's class, and no more."""
+        if hasattr(self, "links"):
+            self.links.abort(error)
+        elif isinstance(error, Exception):
+            self.meeting.decline(error)
+
+
+def processors() -> int:
+    """Return ``OMP_NUM_THREADS`` if it is set, otherwise how many processors this process may use."""
+    try:
+        return max(1, int(os.environ["OMP_NUM_THREADS"]))
+    except (KeyError, ValueError):
+        return len(os.sched_getaffinity(0))
 
 
 def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:

@@ -117,25 +117,26 @@ class Rendezvous:
     """
 
     def __init__(
-        self, plan: Plan, party: str, point: MeetingPoint, rehearsal: Rehearsal | None,
+        self, plan: Plan, roster: Roster, point: MeetingPoint, rehearsal: Rehearsal | None,
         supervisor: Supervisor,
     ) -> None:  # fmt: skip
-        self._plan, self._party, self._point = plan, party, point
+        self._plan, self._roster, self._point = plan, roster, point
         self._rehearsal, self._supervisor = rehearsal, supervisor
         self._tls: Tls | None = None
+        self._joins = False
 
-    def ready(self, roster: Roster) -> Signer:
+    def ready(self) -> Signer:
         """Take this party's key, before anything else is done, and see that this machine allows it.
 
         `PlanError` as `own_signer`; `TlsError` as `Tls.check`.
         """
-        signer = own_signer(self._plan, self._party, self._rehearsal)
-        peers = {peer: public_key(signer.identities[peer.name]) for peer in roster.peers}
+        signer = own_signer(self._plan, self._roster.me.name, self._rehearsal)
+        peers = {peer: public_key(signer.identities[peer.name]) for peer in self._roster.peers}
         self._tls = Tls(signer.identity, peers)
         self._tls.check()
         return signer
 
-    def join(self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None]) -> None:
+    def join(self, meter: Meter, agree: Callable[[Sockets], None]) -> None:
         """Meet the other parties, and connect to each of them.
 
         `agree` agrees with all peers over connections, which are those of the run once this returns. Until
@@ -144,28 +145,31 @@ class Rendezvous:
 
         Raises `NetworkError`, `HandshakeError`, `TlsError` or one of their kinds: docs/errors.md.
         """
-        self._supervisor.meter = meter
-        self._meet(roster, meter, agree, None)
+        self._joins, self._supervisor.meter = True, meter
+        self._meet(meter, agree)
         self._supervisor.joined()
 
-    def decline(self, roster: Roster, meter: Meter, error: Exception) -> None:
-        """Tell all others, if they can be reached, that this process has failed and will not come."""
-        if self._tls is None or not self._point.host:
+    def decline(self, error: Exception) -> None:
+        """Tell all others, if they can be reached, that this process has failed and will not come.
+
+        Once `join` has been called, that has told them.
+        """
+        if self._joins or self._tls is None or not self._point.host:
             return  # it cannot show who it is, or the supervisor tells the others
         # Now: they may not be there yet. The error itself is printed when this process ends with it.
         self._supervisor.note(f"cannot take part ({type(error).__name__}), and tries to tell the others")
         with suppress(NetworkError, HandshakeError, PlanError, type(error)):
-            self._meet(roster, meter, lambda sockets: None, error)
+            self._meet(Meter(), lambda sockets: None, error)
 
-    def _meet(
-        self, roster: Roster, meter: Meter, agree: Callable[[Sockets], None], fault: Exception | None
-    ) -> None:
+    def _meet(self, meter: Meter, agree: Callable[[Sockets], None], fault: Exception | None = None) -> None:
+        roster, names = self._roster, self._roster.names
+
         def agree_over(sockets: Sockets, ways: Mapping[tuple[str, str], str]) -> None:
             meter.ways = ways
             agree(sockets)
 
         def carried(low: int, high: int, size: int) -> None:
-            meter.passed((roster.parties[low].name, roster.parties[high].name), size, size)
+            meter.passed((names[low], names[high]), size, size)
 
         point, settings, supervisor = self._point, self._settings(), self._supervisor
         there = Address(point.host, point.port)
@@ -178,7 +182,7 @@ class Rendezvous:
             DataPartyMeeting(roster, settings, agree_over).attend(find, fault)
 
     def _settings(self) -> Settings:
-        network, party = self._plan.network, self._plan.party(self._party)
+        network, party = self._plan.network, self._plan.party(self._roster.me.name)
         listen = party.listen if self._point.host else f"{self._point.bind}:0"
         advertise = party.advertise if isinstance(party, DataParty) else None
         proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")

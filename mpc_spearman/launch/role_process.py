@@ -107,24 +107,23 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     from threadpoolctl import threadpool_limits
 
     from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, Rendezvous
-    from mpc_spearman.launch.role import run_role, workers
+    from mpc_spearman.launch.role import run_role
+    from mpc_spearman.run import Run, processors
 
     # A fork server has loaded the libraries such that they start no threads.
-    threadpool_limits(workers())
+    threadpool_limits(processors())
     made, approval = assignment.rehearsal, assignment.approval
     point = MeetingPoint(**assignment.meeting_point)
     rehearsal = None if made is None else Rehearsal(**made)
-    meeting = Rendezvous(plan, assignment.party, point, rehearsal, supervisor)
-    result = run_role(
+    roster = plan.roster(assignment.party)
+    run = Run(
         plan,
-        assignment.party,
-        pa.ipc.open_stream(stream).read_all() if assignment.frame else None,
-        join=meeting.join,
-        ready=meeting.ready,
-        decline=meeting.decline,
-        approval=None if approval is None else Approval(**approval),
+        roster,
+        Rendezvous(plan, roster, point, rehearsal, supervisor),
         progress=supervisor.progress,
         say=supervisor.note,
+        approval=None if approval is None else Approval(**approval),
         keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
     )
-    result.save(assignment.out)
+    frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
+    run_role(run, frame).save(assignment.out)

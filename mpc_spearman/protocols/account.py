@@ -51,9 +51,8 @@ def sign_and_part(run: Run, result: Result) -> Result:
     which hide messages from those who do not have their nonces.
     """
     signer, me, hub = run.signer, run.roster.me, run.roster.coordinator
-    assert signer is not None
     own = Record.of(
-        run.plan, run.links.run, result.n, signer.identities, run.granted, run.began,
+        run.plan, run.links.run, result.n, signer.identities, run.notes.granted, run.notes.began,
         rehearsal=signer.rehearsal,
     )  # fmt: skip
     text = own.text
@@ -73,4 +72,4 @@ def sign_and_part(run: Run, result: Result) -> Result:
         how = {name: "not" if signatures[name] == NO_SIGNATURE else "wrongly" for name in others}
         said = ", ".join(f"{how[name]} by {name}" for name in others)
         result = result.with_warning(f"The record of this run is signed {said}.")
-    return result.with_record(written(text, signatures, run.granted))
+    return result.with_record(written(text, signatures, run.notes.granted))

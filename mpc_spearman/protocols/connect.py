@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
+from functools import partial
 from secrets import token_bytes
 from typing import Any
 
@@ -19,10 +20,13 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import Plan, mismatch
+from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.errors import HandshakeError
+from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.run import Run
 from mpc_spearman.version import __version__
+from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey, joined
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -33,7 +37,31 @@ def connect(run: Run) -> None:
 
     Errors are those of `agree_keys` and of :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
     """
-    run.links = run.meet()
+    # To import it may fail, and takes longer than to read a small table, which came first: in no phase, and
+    # not while others wait.
+    engine_for(run.plan.protocol)
+    with run.meter.phase("connect"):
+        run.enter("connect")
+        with run.meter.waiting():
+            run.meeting.join(run.meter, partial(_agree, run))
+
+
+def _agree(run: Run, transport: Transport) -> None:
+    """Agree with all parties over their connections; tell them if that fails."""
+    network = run.plan.network
+    run.links = run.make_links(
+        partial(VIEW.fields, run.plan.shared()),
+        run.roster,
+        transport,
+        run.meter,
+        timeout=network.timeout,
+        longest=network.message_timeout,
+    )
+    try:
+        agree_keys(run.plan, run.roster, run.links)
+    except BaseException as error:
+        run.links.abort(error)
+        raise
 
 
 def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:

@@ -12,6 +12,7 @@ It does not detect that the coordinator leaves out the same rows at all parties 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,9 +25,10 @@ from mpc_spearman.data.aligned import write_aligned, write_unaligned
 from mpc_spearman.data.ids import id_help
 from mpc_spearman.data.pseudonyms import SIZE, ascending, common, pseudonyms, shuffled
 from mpc_spearman.data.tables import MIN_ROWS, Table
-from mpc_spearman.errors import AlignmentError, BoundError, DisclosureError, ProtocolViolation
+from mpc_spearman.errors import AlignmentError, BoundError, DisclosureError, OutputError, ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.protocols.load import tag
+from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
@@ -46,7 +48,6 @@ def intersect(run: Run, table: Table) -> Table:
     owner's policy asks for, `BoundError` if there are too many ids to match.
     """
     me, links = run.roster.me, run.links
-    own = run.plan.owner(me.name)
     if table.n > MAX_IDS:
         raise BoundError(f"{me.name} has {table.n} ids to match, but the limit is {MAX_IDS}; use fewer rows")
     if me.role is Role.TARGET:
@@ -65,7 +66,7 @@ def intersect(run: Run, table: Table) -> Table:
             run.say(odd)
         raise
     aligned = table.take(rows[marked][shuffled(offered[marked], key)])
-    run.offered[me.name] = table.n
+    run.notes.offered[me.name] = table.n
     others = id_help(*(table.ids.take(pa.array(rows[which][:_LOOKED_AT])) for which in (~marked, marked)))
     run.say(
         f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
@@ -73,11 +74,26 @@ def intersect(run: Run, table: Table) -> Table:
     )
     check_policy_rows(run.plan, me.name, aligned.n)
     tag(run, aligned)
-    if own.write_aligned is not None:
-        run.at_end.append(partial(write_aligned, own.write_aligned, aligned.ids))
-    if own.write_unaligned is not None:
-        run.at_end.append(partial(write_unaligned, own.write_unaligned, aligned))
     return aligned
+
+
+def write_rows(run: Run, aligned: Table, result: Result) -> Result:
+    """Write the files about common rows for which the owner asks, once all parties have finished.
+
+    A file that cannot be written is a warning: the result is worth more.
+    """
+    own, writes = run.plan.owner(run.roster.me.name), list[Callable[[], None]]()
+    if own.write_aligned is not None:
+        writes.append(partial(write_aligned, own.write_aligned, aligned.ids))
+    if own.write_unaligned is not None:
+        writes.append(partial(write_unaligned, own.write_unaligned, aligned))
+    for write in writes:
+        try:
+            write()
+        except OutputError as error:
+            run.say(str(error))
+            result = result.with_warning(str(error))
+    return result
 
 
 def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -117,7 +133,7 @@ def match(run: Run) -> None:
     """
     owners = (run.roster.target, *run.roster.sources)
     offers = {owner: _receive_offer(run, owner) for owner in owners}
-    run.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
+    run.notes.offered |= {owner.name: offer.ids for owner, offer in offers.items()}
     _check_sizes(offers)
     marks = common([_receive_pseudonyms(run, owner, offer.ids) for owner, offer in offers.items()])
     _check_overlap(offers, int(marks[0].sum()))

@@ -41,45 +41,47 @@ def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
 
 
 @step("load")
-def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None]:
+def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None, KeptRanks | None]:
     """Check the owner's policy, then read and check its table, before the party meets the others.
 
     `frame` is the table if it is not a file. Returns ranks if the table is small and its rows are already
-    known; otherwise the step `rank` makes them.
+    known; otherwise the step `rank` makes them. With ``--keep-ranks`` also returns where they are kept, but
+    not for a table in memory, which cannot be recognised.
     """
     me = run.plan.owner(run.roster.me.name)
     check_policy(run.plan, me.name)
     ledger = ledger_of(run)
     if ledger is not None:
         ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime)
+    kept = None
     if run.keep_ranks is not None and frame is None:
-        run.kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
+        kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
     table = own_table(run.plan, me.name, frame)
-    run.at_failure.callback(table.close)
+    run.opened.callback(table.close)
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, table.n)
     ranks, cautions = None, list(table.cautions)
     if table.n * table.m <= _AT_ONCE:
-        ranks = table.ranks(workers=run.workers)
+        ranks = table.ranks(workers=run.threads)
         cautions += row_cautions(ranks, table.features)
     for caution in cautions:
         run.say(caution)
-    run.cautions += cautions
+    run.notes.cautions += cautions
     if run.plan.alignment == "intersect":
         ranks = None  # of all rows, not of the common ones
     tag(run, table)
-    return table, ranks
+    return table, ranks, kept
 
 
 def tag(run: Run, table: Table) -> None:
     """Tag the target's rows for merging, if it has an `alignment_key`."""
     me = run.plan.party(run.roster.me.name)
     if isinstance(me, TargetParty) and me.alignment_key is not None:
-        run.alignment = alignment_tag(me.alignment_key, table.ids)
+        run.notes.alignment = alignment_tag(me.alignment_key, table.ids)
 
 
 @step("rank")
-def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
+def rank(run: Run, table: Table, ranks: Ranks | None, kept: KeptRanks | None) -> Ranks:
     """Rank a party's own columns (paper: rank vectors), if the step `load` has not done so already."""
     own, ranked = run.plan.owner(run.roster.me.name), 0
 
@@ -89,15 +91,15 @@ def rank(run: Run, table: Table, ranks: Ranks | None) -> Ranks:
         run.tick(ranked, table.m)
 
     def make(its: Table, place: Place) -> Ranks:
-        return its.ranks(workers=run.workers, tick=tick, place=place)
+        return its.ranks(workers=run.threads, tick=tick, place=place)
 
     def say(text: str) -> None:
         run.say(text)
         if isinstance(own.table, Query) and own.table.path is None:  # nothing tells whether it has changed
-            run.cautions.append(text)
+            run.notes.cautions.append(text)
 
-    if run.kept is not None:
-        ranks = run.kept.ranks(table, make, say)
+    if kept is not None:
+        ranks = kept.ranks(table, make, say)
     elif ranks is None:
         ranks = make(table, partial(room, kind=np.int32, in_file=isinstance(own.table, Query)))
     table.close()

@@ -50,7 +50,7 @@ def publish(
             "target_names": target_names,
         }
         values = {field.name: theirs[field.name] for field in fields}
-        run.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
+        run.notes.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 
 
 @step("publish")
@@ -61,5 +61,5 @@ def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, 
     if fields is None:
         return {}
     values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
-    run.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
+    run.notes.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
     return level_of(run.plan).without_own(cast(Numbers, values), own, shapes)

@@ -19,13 +19,13 @@ from mpc_spearman.data.tables import Table
 from mpc_spearman.levels.level import Descriptions, Numbers, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
-from mpc_spearman.protocols.account import account
+from mpc_spearman.protocols.account import account, sign_and_part
 from mpc_spearman.protocols.agree import agree, align
 from mpc_spearman.protocols.charge import charge, check_columns
 from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_descriptions
-from mpc_spearman.protocols.intersect import intersect, match
+from mpc_spearman.protocols.intersect import intersect, match, write_rows
 from mpc_spearman.protocols.load import load, rank
 from mpc_spearman.protocols.protect import advise, state
 from mpc_spearman.protocols.publish import publish, receive_result
@@ -37,14 +37,14 @@ from mpc_spearman.statistics.columns import Columns
 
 def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     """Parties A and B: rank columns, put them hidden into the computation, and receive the result."""
-    table, ranks = load(run, frame)
+    table, ranks, kept = load(run, frame)
     connect(run)
     if run.plan.alignment == "intersect":
         table = intersect(run, table)
     shapes = agree(run, table)
     for source in run.roster.sessions:
         align(run, table, source)
-    ranks = rank(run, table, ranks)
+    ranks = rank(run, table, ranks, kept)
     own = encode(run, ranks, shapes)
     check_columns(run, shapes, ranks, own)
     charge(run, table)  # nothing that is computed from columns leaves before
@@ -55,7 +55,9 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     opened = contribute(run, own, shapes)  # nothing, unless the order is opened to the target
     given = receive_result(run, own, shapes)
     numbers, warnings = conclude(run, opened, Descriptions(), shapes)
-    return _own_result(run, table, ranks, shapes, {**given, **numbers}, warnings)
+    result = _own_result(run, table, ranks, shapes, {**given, **numbers}, warnings)
+    result = sign_and_part(run, result)
+    return write_rows(run, table, result)
 
 
 def run_coordinator(run: Run) -> Result:
@@ -70,7 +72,8 @@ def run_coordinator(run: Run) -> Result:
     numbers, warnings = conclude(run, opening(), told, shapes)
     names = told.of_sources("names"), told.target.names
     publish(run, numbers, *names, shapes)
-    return _result(run, shapes.n, numbers, Labels.of(shapes, *names), warnings)
+    result = _result(run, shapes.n, numbers, Labels.of(shapes, *names), warnings)
+    return sign_and_part(run, result)
 
 
 def _own_result(
@@ -99,6 +102,6 @@ def _own_result(
 
 def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequence[str]) -> Result:
     """Put together what this party keeps, and its costs."""
-    said = [*run.cautions, *warnings]
-    more = {"cost": account(run), "alignment": run.alignment, "offered": run.offered}
+    said = [*run.notes.cautions, *warnings]
+    more = {"cost": account(run), "alignment": run.notes.alignment, "offered": run.notes.offered}
     return assemble(run.plan, run.roster.me, n, numbers, labels, said, **more)

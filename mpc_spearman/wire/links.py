@@ -155,7 +155,7 @@ class Links:
             )
 
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
-        """Say farewell to every peer, wait for theirs, and end all threads; return all signatures by party.
+        """Say farewell to every peer, wait for theirs, and end all links; return all signatures by party.
 
         Signatures are of the run's record, zeros if a party gives none. When this returns, every party has
         finished, except one that is connected and yet says nothing for a minute: nobody waits longer for its
@@ -178,6 +178,7 @@ class Links:
             signatures[peer.name] = said
         for channel in self._channels.values():
             channel.join(until - time.monotonic())
+        self._transport.close()
         return signatures
 
     def _fields(self, kind: Kind, sender: Party, receiver: Party) -> tuple[Field, ...]:

@@ -8,6 +8,7 @@ single id.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.data.pseudonyms import pseudonyms
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
+from support.faults import with_links
 from support.in_memory import run_in_memory
 
 RNG = np.random.default_rng(7)
@@ -56,7 +58,7 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
             "sources": [{"name": "A", "policy": dict(policy)}],
         },
     }
-    hook = {"B": lambda run, *given, **seams: run(*given, **{**seams, "links": Listening})}
+    hook = {"B": partial(with_links, links=Listening)}
     ended = run_in_memory(load_plan(content), tables, hook)
     if not told:
         return ended.classes(), None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mpc_spearman.errors import ApprovalError, OutputError, PlanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.run import Run
 from support.in_memory import run_in_memory
 from support.plans import mapping
 
@@ -148,8 +150,8 @@ def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
     table = pd.DataFrame({"id": range(400), "x": range(400)})
 
     def run() -> Mapping[str, str]:
-        def approved(run: Callable[..., Any], *given: Any, **seams: Any) -> Any:
-            return run(*given, **seams, approval=approval)
+        def approved(role: Callable[..., Any], run: Run, frame: Any) -> Any:
+            return role(replace(run, approval=approval), frame)
 
         return run_in_memory(plan, {"A": table, "B": table}, {"A": approved}).classes()
 

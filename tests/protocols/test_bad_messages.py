@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from mpc_spearman.errors import AlignmentError, PeerDied, PeerFailed, ProtocolViolation
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import Run
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
-from support.faults import Passing, Run, through
+from support.faults import Passing, Role, Through, with_links
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
 from support.references import normal_tables
@@ -23,9 +25,7 @@ from support.references import normal_tables
 TABLES = normal_tables()
 
 
-def changing(
-    run: Run, *given: Any, kind: str, change: str, to: Collection[int], join: Any, **seams: Any
-) -> Result:
+def changing(role: Role, run: Run, frame: Any, *, kind: str, change: str, to: Collection[int]) -> Result:
     """Change a party's messages of a kind to some others, as they go on the wire."""
 
     def changed(number: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
@@ -37,7 +37,8 @@ def changing(
         said = _PAYLOADS[change](payload)
         return [(_header(*fields[:-1], len(said)), said)]
 
-    return run(*given, join=through(join, lambda transport: Passing(transport, changed)), **seams)
+    meeting = Through(run.meeting, lambda transport: Passing(transport, changed))
+    return role(replace(run, meeting=meeting), frame)
 
 
 def _header(*parts: Any) -> bytes:
@@ -148,8 +149,6 @@ def test_a_digest_of_ids_that_is_ones_own_sent_back() -> None:
         def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
             return self.came if kind is Kind.ALIGNMENT else super().receive(peer, kind, **more)
 
-    ended = run_in_memory(
-        plan(), TABLES, {"B": lambda run, *given, **seams: run(*given, links=Echo, **seams)}
-    )
+    ended = run_in_memory(plan(), TABLES, {"B": partial(with_links, links=Echo)})
     assert not ended.results
     assert type(ended.errors["A"]) is AlignmentError

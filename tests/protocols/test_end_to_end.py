@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import Reference, reference
 from support.harness import ROOT
 from support.in_memory import run_in_memory
@@ -85,14 +87,14 @@ def test_a_table_is_ranked_once(alignment: str) -> None:
     """A small one when it is loaded, where all its rows are common; otherwise in its own step."""
     ranked: list[tuple[str, int]] = []
 
-    def role(run: Any, its: Any, party: str, *given: Any, **seams: Any) -> Result:
+    def counted(role: Any, run: Run, frame: Any) -> Result:
         def tell(phase: str, done: int, of: int) -> None:
             if phase == "rank" and done:
-                ranked.append((party, done))
+                ranked.append((run.roster.me.name, done))
 
-        return run(its, party, *given, **seams, progress=tell)
+        return role(replace(run, progress=tell), frame)
 
-    run_in_memory(plan(alignment=alignment), normal_tables(), dict.fromkeys("AB", role)).result()
+    run_in_memory(plan(alignment=alignment), normal_tables(), dict.fromkeys("AB", counted)).result()
     once = [("A", 1), ("A", 2), ("B", 1), ("B", 2), ("B", 3)]
     assert sorted(ranked) == (once if alignment == "intersect" else [])
 

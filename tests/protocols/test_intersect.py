@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import product
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import AlignmentError, ProtocolViolation
 from mpc_spearman.protocols import intersect
+from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
 from support.faults import on_values
 from support.in_memory import Ended, run_in_memory
@@ -107,8 +109,8 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
     def said(alignment: str, **tables: pd.DataFrame) -> tuple[Ended, dict[str, list[str]]]:
         heard: dict[str, list[str]] = {party: [] for party in "CBA"}
 
-        def listening(run: Any, its: Any, party: str, *given: Any, **seams: Any) -> Any:
-            return run(its, party, *given, say=heard[party].append, **seams)
+        def listening(role: Any, run: Run, frame: Any) -> Any:
+            return role(replace(run, say=heard[run.roster.me.name].append), frame)
 
         return run_in_memory(plan(alignment=alignment), tables, dict.fromkeys("CBA", listening)), heard
 

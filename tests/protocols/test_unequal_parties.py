@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PeerFailed, PolicyError
+from mpc_spearman.run import Run
 from support import faults
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
@@ -89,11 +91,11 @@ def test_same_number_but_not_the_same_rows(source: pd.DataFrame) -> None:
 def test_a_policy_only_its_own_party_knows_of() -> None:
     """Set in its process, which whoever started it does not know."""
 
-    def role(run: Any, its: Plan, *given: Any, **seams: Any) -> Any:
-        stricter = ["parties.sources.A.policy.max_reveal=strengths"]
-        return run(load_plan(its.model_dump(mode="json"), stricter), *given, **seams)
+    def stricter(role: Any, run: Run, frame: Any) -> Any:
+        policy = ["parties.sources.A.policy.max_reveal=strengths"]
+        return role(replace(run, plan=load_plan(run.plan.model_dump(mode="json"), policy)), frame)
 
-    ended = run_in_memory(plan(), TABLES, {"A": role})
+    ended = run_in_memory(plan(), TABLES, {"A": stricter})
     assert not ended.results
     assert type(ended.errors["A"]) is PolicyError
     assert "party A does not allow this plan: its policy.max_reveal" in str(ended.errors["A"])

@@ -47,7 +47,7 @@ def settings(**other: Any) -> dict[str, Any]:
 
 
 def run(links: Callable[..., Links] = Links, **other: Any) -> Ended:
-    ended = run_in_memory(load_plan(settings(**other)), TABLES, links=links, keys=KEYS)
+    ended = run_in_memory(load_plan(settings(**other)), TABLES, make_links=links, keys=KEYS)
     assert not ended.errors
     return ended
 

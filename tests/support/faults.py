@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,29 +23,22 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman import errors
-from mpc_spearman.config import Plan
 from mpc_spearman.network import round
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import Meeting, Progress, Run
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
+from mpc_spearman.wire.meter import Meter
 
-Run = Callable[..., Result]
+#: Runs a role: ``run_role``, or a hook around it.
+Role = Callable[..., Result]
 Happens = Callable[[], None]
-Progress = Callable[[str, int, int], None]
-Join = Callable[..., Transport]
 
 
 def marked(
-    run: Run,
-    *given: Any,
-    marks: str,
-    label: str,
-    fault: str | None,
-    arguments: dict[str, Any],
-    progress: Progress,
-    **seams: Any,
+    role: Role, run: Run, frame: Any, *, marks: str, label: str, fault: str | None, arguments: dict[str, Any]
 ) -> Result:
     """Run a role; write down when it goes to the meeting, when a fault happens, and when it has failed."""
     from support import forwarded  # which imports this module
@@ -56,9 +50,9 @@ def marked(
 
     if fault is not None:
         hook = {**vars(forwarded), **globals()}[fault]
-        run = partial(hook, run, happens=lambda: note("fault"), **arguments)
+        role = partial(hook, role, happens=lambda: note("fault"), **arguments)
     try:
-        return run(*given, progress=entering("connect", lambda: note("connect"), progress), **seams)
+        return role(replace(run, progress=entering("connect", lambda: note("connect"), run.progress)), frame)
     except errors.MpcSpearmanError:
         note("failed")
         raise
@@ -85,10 +79,10 @@ def wait_for(file: str) -> None:
 
 
 def on_phase(
+    role: Role,
     run: Run,
-    plan: Plan,
-    name: str,
-    *given: Any,
+    frame: Any,
+    *,
     phase: str,
     act: str,
     party: str = "",
@@ -96,17 +90,14 @@ def on_phase(
     until: str = "",
     mark: str = "",
     happens: Happens = lambda: None,
-    progress: Progress,
-    join: Join,
-    **seams: Any,
 ) -> Result:
     """Do one of `ACTS`, cut this role off, or hold it until a file is there, when it enters `phase`.
 
     ``meeting`` is when it has joined, and all others too, and is about to connect to them. If `party` is
     given, nothing happens to others. First the file `mark` is made, and `happens` called.
     """
-    if party not in ("", name):
-        return run(plan, name, *given, progress=progress, join=join, **seams)
+    if party not in ("", run.roster.me.name):
+        return role(run, frame)
     cut = threading.Event()
 
     def happen() -> None:
@@ -132,13 +123,13 @@ def on_phase(
 
         round.Round.begin = begin_then  # type: ignore[method-assign]
     if act == "cut":
-        join = through(join, lambda transport: _Cut(transport, cut))
-    return run(plan, name, *given, progress=entering(phase, happen, progress), join=join, **seams)
+        run = replace(run, meeting=Through(run.meeting, lambda transport: _Cut(transport, cut)))
+    return role(replace(run, progress=entering(phase, happen, run.progress)), frame)
 
 
-def on_progress(run: Run, *given: Any, told: Callable[[str], None], **seams: Any) -> Result:
+def on_progress(role: Role, run: Run, frame: Any, *, told: Callable[[str], None]) -> Result:
     """Tell which phases a party enters."""
-    return run(*given, **{**seams, "progress": lambda phase, done, of: told(phase)})
+    return role(replace(run, progress=lambda phase, done, of: told(phase)), frame)
 
 
 def _divide(seconds: float) -> None:
@@ -231,13 +222,24 @@ class Passing:
             self._transport.send(number, *frame)
 
 
-def through(join: Any, wrap: Callable[[Transport], Transport]) -> Any:
-    """Put something between a role and the transport that it runs over."""
-    return lambda *given: join(*given[:-1], lambda transport: given[-1](wrap(transport)))
+class Through:
+    """A meeting that puts something between a role and the transport that it runs over."""
+
+    def __init__(self, meeting: Meeting, wrap: Callable[[Transport], Transport]) -> None:
+        self._meeting, self._wrap = meeting, wrap
+        self.ready, self.decline = meeting.ready, meeting.decline
+
+    def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
+        self._meeting.join(meter, lambda transport: agree(self._wrap(transport)))
+
+
+def with_links(role: Role, run: Run, frame: Any, *, links: Callable[..., Links]) -> Result:
+    """Let a party have other links."""
+    return role(replace(run, make_links=links), frame)
 
 
 def on_values(
-    run: Run, *given: Any, kind: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]], **seams: Any
+    role: Role, run: Run, frame: Any, *, kind: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> Result:
     """Let a party say other things in its messages of a kind."""
 
@@ -245,10 +247,10 @@ def on_values(
         def send(self, peer: Party, sent: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
             return super().send(peer, sent, change(values) if sent.name == kind else values, **more)
 
-    return run(*given, links=Lying, **seams)
+    return with_links(role, run, frame, links=Lying)
 
 
-def message(run: Run, *given: Any, happens: Happens, kind: str, join: Join, **seams: Any) -> Result:
+def message(role: Role, run: Run, frame: Any, *, happens: Happens, kind: str) -> Result:
     """Send the first message of a kind twice."""
     done: list[bool] = []
 
@@ -259,4 +261,6 @@ def message(run: Run, *given: Any, happens: Happens, kind: str, join: Join, **se
         happens()
         return [(header, payload)] * 2
 
-    return run(*given, join=through(join, lambda transport: Passing(transport, changed)), **seams)
+    return role(
+        replace(run, meeting=Through(run.meeting, lambda transport: Passing(transport, changed))), frame
+    )

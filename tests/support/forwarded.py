@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from mpc_spearman.identity import Identity, public_key
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.results.result import Result
-from support.faults import Progress, Run, entering, wait_for
+from mpc_spearman.run import Run
+from support.faults import Role, entering, wait_for
 
 
 class _Recorded(ssl.SSLSocket):
@@ -44,14 +46,14 @@ def _at_the_install(change: Callable[[int, int, Any], bool]) -> None:
 
 
 def recorded(
+    role: Role,
     run: Run,
-    *given: Any,
+    frame: Any,
+    *,
     happens: Callable[[], None],
     folder: str,
     phase: str,
     until: str,
-    progress: Progress,
-    **seams: Any,
 ) -> Result:
     """Write down what is forwarded, by who sends it: ``CALLER-TO-NUMBER`` in a folder; and this process.
 
@@ -70,10 +72,10 @@ def recorded(
 
     Path(folder, "process").write_text(str(os.getpid()))
     _at_the_install(record)
-    return run(*given, progress=entering(phase, hold, progress), **seams)
+    return role(replace(run, progress=entering(phase, hold, run.progress)), frame)
 
 
-def logging_keys(run: Run, *given: Any, happens: Callable[[], None], file: str, **seams: Any) -> Result:
+def logging_keys(role: Role, run: Run, frame: Any, *, happens: Callable[[], None], file: str) -> Result:
     """Write down the secrets of all connections that this role makes."""
     made = Tls._context
 
@@ -84,12 +86,12 @@ def logging_keys(run: Run, *given: Any, happens: Callable[[], None], file: str, 
         return context
 
     Tls._context = logged  # type: ignore[method-assign]
-    return run(*given, **seams)
+    return role(run, frame)
 
 
-def impersonating(run: Run, plan: Any, *given: Any, happens: Callable[[], None], **seams: Any) -> Result:
+def impersonating(role: Role, run: Run, frame: Any, *, happens: Callable[[], None]) -> Result:
     """Be the other end of what should be forwarded, with this party's own key."""
-    roster = plan.roster("C")
+    plan, roster = run.plan, run.roster
     own = Identity.read(plan.party("C").key, "key")
     # It knows both parties' public keys, and neither's private one.
     keys = {peer: public_key(plan.identities[peer.name]) for peer in roster.peers}
@@ -109,12 +111,10 @@ def impersonating(run: Run, plan: Any, *given: Any, happens: Callable[[], None],
         return False
 
     _at_the_install(take)
-    return run(plan, *given, **seams)
+    return role(run, frame)
 
 
-def cut_off(
-    run: Run, *given: Any, happens: Callable[[], None], phase: str, progress: Progress, **seams: Any
-) -> Result:
+def cut_off(role: Role, run: Run, frame: Any, *, happens: Callable[[], None], phase: str) -> Result:
     """End all that is forwarded when this role enters a phase."""
     connections: list[Any] = []
 
@@ -129,4 +129,4 @@ def cut_off(
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     _at_the_install(keep)
-    return run(*given, progress=entering(phase, cut, progress), **seams)
+    return role(replace(run, progress=entering(phase, cut, run.progress)), frame)

@@ -8,6 +8,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +18,26 @@ import torch.distributed as dist
 from scipy import sparse, special, stats
 from scipy.cluster import hierarchy
 
-from mpc_spearman.config import Plan
 from mpc_spearman.engines.mpc import session
 from mpc_spearman.network import control
-from mpc_spearman.parties import Roster
 from mpc_spearman.results import report
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import Run
 from mpc_spearman.wire import keys
+from support.faults import Role, Through
 from support.recorder import record
 
 #: Imported here so that no import happens once the generators refuse to work.
 IMPORTED = (hierarchy, report, session, sparse, special, stats)
 
 
-def record_frozen(
-    run: Callable[..., Result], plan: Plan, *given: Any, directory: str, join: Any, **seams: Any
-) -> Result:
+def record_frozen(role: Role, run: Run, frame: Any, *, directory: str, **more: Any) -> Result:
     """Record a role whose clock stands still and which has no seedable generator to draw from.
 
     Beside what :func:`support.recorder.record` leaves, ``meeting-point`` has what the role said over the
     connection of the meeting, and ``refused`` what it called that no run may call.
     """
-    place = Path(directory, given[0])
+    place = Path(directory, run.roster.me.name)
 
     send = control.Control.send
 
@@ -49,23 +48,23 @@ def record_frozen(
 
     control.Control.send = watched_send  # type: ignore[method-assign]
 
-    def watched_join(roster: Roster, *more: Any) -> None:
-        join(roster, *more)
-        # From here on no byte may go another way than through the transport.
-        _refuse(place, socket, "socket", "create_connection", "create_server", "socketpair")
-        _refuse(place, dist, "init_process_group")
+    class Watched(Through):
+        def join(self, *given: Any) -> None:
+            super().join(*given)
+            # From here on no byte may go another way than through the transport.
+            _refuse(place, socket, "socket", "create_connection", "create_server", "socketpair")
+            _refuse(place, dist, "init_process_group")
 
     _stop_clock()
     changed = _refuse_generators(place)
-    result = record(run, plan, *given, directory=directory, join=watched_join, **seams)
+    run = replace(run, meeting=Watched(run.meeting, lambda transport: transport))
+    result = record(role, run, frame, directory=directory, **more)
     if changed():
         raise RuntimeError("a run changed the state of a generator")
     return result
 
 
-def record_frozen_with_masks_from(
-    run: Callable[..., Result], *given: Any, generator: str, **more: Any
-) -> Result:
+def record_frozen_with_masks_from(role: Role, run: Run, frame: Any, *, generator: str, **more: Any) -> Result:
     """As `record_frozen`, in a package whose masks come from a generator with a seed."""
     draws = {
         "numpy": lambda shape: np.random.default_rng(7).integers(-(2**63), 2**63, shape),
@@ -73,7 +72,7 @@ def record_frozen_with_masks_from(
         "random": lambda shape: np.frombuffer(random.randbytes(8 * np.prod(shape)), "<i8").reshape(shape),
     }
     keys.Stream.ring = lambda self, shape: draws[generator](shape)
-    return record_frozen(run, *given, **more)
+    return record_frozen(role, run, frame, **more)
 
 
 def _refuse(place: Path, owner: Any, *names: str) -> None:

@@ -18,9 +18,10 @@ from mpc_spearman.identity import Identity, Signer
 from mpc_spearman.launch.role import run_role
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
-from mpc_spearman.protocols.connect import agree_keys, connect
+from mpc_spearman.protocols.connect import connect
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
+from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from support.memory_network import Wires
@@ -45,67 +46,80 @@ class Ended:
         return {party: type(error).__name__ for party, error in self.errors.items()}
 
 
+class MemoryMeeting:
+    """The meeting of a run in memory. `rehearsal` says whether the keys are in no plan."""
+
+    def __init__(
+        self, plan: Plan, roster: Roster, wires: Wires, keys: Mapping[str, Identity], *, rehearsal: bool
+    ) -> None:
+        self._plan, self._roster, self._wires = plan, roster, wires
+        public = {name: str(key) for name, key in keys.items()}
+        self._signer = Signer(keys[roster.me.name], public, rehearsal=rehearsal)
+        self._joins = False
+
+    def ready(self) -> Signer:
+        return self._signer
+
+    def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
+        self._joins = True
+        agree(self._wires.end(self._roster.me.number))
+
+    def decline(self, error: Exception) -> None:
+        if not self._joins:
+            view, end = partial(VIEW.fields, self._plan.shared()), self._wires.end(self._roster.me.number)
+            Links(view, self._roster, end, Meter(), EVER, last_words=EVER).abort(error)
+
+
 def run_in_memory(
     plan: Plan | Mapping[str, Plan],
     tables: Mapping[str, pd.DataFrame],
     hooks: Mapping[str, Callable[..., Result]] | None = None,
     keys: Mapping[str, Identity] | None = None,
-    **seams: Any,
+    **context: Any,
 ) -> Ended:
     """Run all roles of a plan, or of one plan per party, to their end.
 
     By `hooks` a party's role is run by something that is called as ``run_role`` is, with ``run_role`` itself
     before all else. `keys` are everybody's, where the plan has their identities; otherwise they are made for
-    this run. `seams` are other arguments of every party's ``run_role``.
+    this run. `context` are other fields of every party's `Run`.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    hooks = hooks or {}
     wires = Wires(max(len(its.names) for its in plans.values()))
     made = keys or {name: Identity.new() for its in plans.values() for name in its.names}
-    public = {name: str(key) for name, key in made.items()}
+    # Who stops tells all others, however busy the machine is.
+    context.setdefault("make_links", partial(Links, last_words=EVER))
     results: dict[str, Result] = {}
     errors: dict[str, BaseException] = {}
 
-    def decline(its: Plan, roster: Roster, error: Exception) -> None:
-        end = wires.end(roster.me.number)
-        Links(partial(VIEW.fields, its.shared()), roster, end, Meter(), EVER, last_words=EVER).abort(error)
-
     def play(party: str, its: Plan) -> None:
-        number = its.roster(party).me.number
-        role = hooks.get(party, _patient)
+        roster = its.roster(party)
+        meeting = MemoryMeeting(its, roster, wires, made, rehearsal=keys is None)
+        run = Run(its.restricted_to(party), roster, meeting, **context)
+        role = (hooks or {}).get(party)
         try:
-            results[party] = role(
-                run_role,
-                its.restricted_to(party),
-                party,
-                tables.get(party),
-                ready=lambda roster: Signer(made[party], public, rehearsal=keys is None),
-                join=lambda roster, meter, agree: agree(wires.end(number)),
-                decline=lambda roster, meter, error: decline(its, roster, error),
-                **seams,
-            )
+            frame = tables.get(party)
+            results[party] = run_role(run, frame) if role is None else role(run_role, run, frame)
         except BaseException as error:
             errors[party] = error
         finally:
-            wires.cut(number)  # as the end of its process does
+            wires.cut(roster.me.number)  # as the end of its process does
 
     _all_at_once(play, plans.items())
     return Ended(results, errors)
 
 
 def together(plan: Plan, play: Callable[[Run], T]) -> dict[str, T]:
-    """Let all parties of a plan say hello; return what `play`, a part of their roles, returns at each."""
+    """Let all parties of a plan connect; return what `play`, a part of their roles, returns at each."""
     wires, found, errors = Wires(len(plan.names), capacity=1 << 26), dict[str, T](), list[BaseException]()
+    keys = {name: Identity.new() for name in plan.names}
 
     def take_part(number: int, name: str) -> None:
+        roster = plan.roster(name)
+        run = Run(plan, roster, MemoryMeeting(plan, roster, wires, keys, rehearsal=True))
         try:
-            roster, meter = plan.roster(name), Meter()
-            links = Links(partial(VIEW.fields, plan.shared()), roster, wires.end(number), meter, EVER)
-            run = Run(plan, roster, lambda: links, meter, lambda *_: None, lambda _: None)
-            agree_keys(plan, roster, links)
             connect(run)
             found[name] = play(run)
-            links.close()
+            run.links.close()
         except BaseException as error:
             errors.append(error)
             wires.cut(number)
@@ -123,8 +137,3 @@ def _all_at_once(play: Callable[..., None], parties: Iterable[tuple[Any, Any]]) 
     for thread in threads:
         thread.join(EVER)
         assert not thread.is_alive(), f"the role of {thread.name} does not end"
-
-
-def _patient(run: Callable[..., Result], *given: Any, **seams: Any) -> Result:
-    """Run a role that tells all others that it stops, however busy the machine is."""
-    return run(*given, **{"links": partial(Links, last_words=EVER), **seams})

@@ -16,35 +16,35 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpc_spearman.config import Plan
 from mpc_spearman.engines.mpc.crypten_import import ArithmeticSharedTensor
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
+from mpc_spearman.run import BLOCK_BYTES, Run
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
-from support.faults import through
+from support.faults import Role, Through
 
 #: Where the role in this thread writes its tensors: path of one, by what it is.
 _tensors: ContextVar[Callable[[str], Path]] = ContextVar("tensors")
 
 
-def record(
-    run: Callable[..., Result], plan: Plan, party: str, *given: Any, directory: str, join: Any, **seams: Any
-) -> Result:
+def record(role: Role, run: Run, frame: Any, *, directory: str, block_bytes: int = BLOCK_BYTES) -> Result:
     """Run a role and record it."""
-    place, numbers = Path(directory, party), itertools.count()
+    place, numbers = Path(directory, run.roster.me.name), itertools.count()
     place.mkdir(parents=True)
     _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
-    join = through(join, lambda transport: _Tap(transport, place))
-    return run(plan, party, *given, join=join, links=partial(_Links, place), **seams)
+    meeting = Through(run.meeting, lambda transport: _Tap(transport, place))
+    links = partial(_Links, place)
+    return role(replace(run, meeting=meeting, make_links=links, block_bytes=block_bytes), frame)
 
 
 class _Tap:

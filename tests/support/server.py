@@ -3,8 +3,7 @@
 Executed, this is the program of a `ForkServer`. Of a `Command` a further process is forked, which forks its
 roles. The environment variable `HOOK` of a role names a hook and its arguments, in JSON:
 ``["module:function", {…}]``, the module in this folder. A hook takes the place of ``run_role``: it is called
-as that is, with ``run_role`` before all else and the arguments by name, and runs it with other plans,
-transports, links or callbacks.
+as that is, with ``run_role`` before all else and the arguments by name, and runs it with another context.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def receive_key(run: Run, layout: Sizes) -> PublicKey:
 
 
 def _take_note(run: Run, key: PublicKey) -> None:
-    key.threads = run.workers
-    if key.caution and key.caution not in run.cautions:
-        run.cautions.append(key.caution)
+    key.threads = run.threads
+    if key.caution and key.caution not in run.notes.cautions:
+        run.notes.cautions.append(key.caution)
 
 
 @step("encrypt")

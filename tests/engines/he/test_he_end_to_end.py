@@ -18,7 +18,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
-from support.faults import on_values
+from support.faults import on_values, with_links
 from support.in_memory import run_in_memory
 from support.plans import PROTOCOLS, SCHEMES, SMALL, plan
 from support.recording import FEATURES, GRANTS, TABLES, Recorded, encoded
@@ -216,7 +216,7 @@ def test_a_damaged_ciphertext_leaves_nan_and_says_so(scheme: str, level: str) ->
             super().send(peer, kind, values, **more)
 
     its = plan(**PROTOCOLS[scheme], reveal=level)
-    ended = run_in_memory(its, TABLES, {"B": lambda run, *given, **more: run(*given, links=Damaging, **more)})
+    ended = run_in_memory(its, TABLES, {"B": partial(with_links, links=Damaging)})
     assert not ended.errors
     result = ended.results["C"]
     constant = [[len(set(column)) == 1 for column in encoded(TABLES[party])] for party in "AB"]
