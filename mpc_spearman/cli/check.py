@@ -1,7 +1,8 @@
 """Check an owner's table and policy against a plan.
 
 Nothing is sent. For each column prints its kind, how many rows lie outside its largest group of equal values,
-how much noise results about it would have, and the smallest correlation that could be detected.
+how much noise results about it would have, and the smallest correlation that could be detected; and how many
+rows so many columns need.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan, path, whole
+from mpc_spearman.errors import PlanError
+from mpc_spearman.parties import Role
+from mpc_spearman.privacy.advice import advice
 from mpc_spearman.protocols.dry_run import DryRun, dry_run
 from mpc_spearman.statistics.reading import detectable
 from mpc_spearman.units import printable
@@ -26,22 +30,25 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--other",
         type=whole(1),
-        default=1,
         metavar="M",
-        help="features of the other side: the target's, or each source's (default: 1)",
+        help="features of the other side: the target's, or each source's; needed unless results are exact",
     )
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Show what was found; return the exit code of the first refusal."""
     plan, party = party_plan(parsed, parsed.table)
-    found, console = dry_run(plan, party, parsed.other), Console()
+    if parsed.other is None and plan.owner(party) and plan.results.precision != "exact":
+        raise PlanError("how many features does the other side have? Noise depends on it: give --other M")
+    found, console = dry_run(plan, party, parsed.other or 1), Console()
+    sizes = (found.table.m, parsed.other or 1)
+    needed = advice(plan, sizes if plan.roster(party).me.role is Role.SOURCE else sizes[::-1])
     sentences = [str(error) for error in found.refusals]
     console.print(_columns(found))
     rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
         rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
-    for line in (rows, *_meaning(found), *found.cautions, *sentences):
+    for line in (rows, *needed, *_meaning(found), *found.cautions, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
         console.print("this table and its policy fit the plan")

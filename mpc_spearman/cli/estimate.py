@@ -21,6 +21,7 @@ from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import progress
+from mpc_spearman.privacy.advice import advice
 from mpc_spearman.units import human_seconds, printable
 
 
@@ -57,7 +58,7 @@ def run(parsed: argparse.Namespace) -> int:
     where = f"on this machine and {link}" if link else "on this machine"
     print(f"{variant.scheme}, {plan.reveal}: {size}, {where}, after start-up:")
     _show(found.table, link)
-    print(_margin(variant, size, found.rows))
+    print(_margin(variant, size, found.rows), *advice(plan, parsed.features), sep="\n")
     return 0
 
 

@@ -17,6 +17,7 @@ from mpc_spearman.files import write_output
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.loss import in_words
 from mpc_spearman.units import printable
 from mpc_spearman.wire.kinds import grant, place
@@ -57,7 +58,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _print_everything(plan: Plan) -> None:
-    print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan))), keep="\n"))
+    needed = (line[0].upper() + line[1:] for line in advice(plan))
+    print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan), *needed)), keep="\n"))
     shared, level = plan.shared(), level_of(plan)
     roles = {party.name: party.role for party in plan.roster(plan.names[0]).parties}
     for party, rows in groupby(learnt(shared), lambda row: row["party"]):

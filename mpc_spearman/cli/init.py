@@ -21,7 +21,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from mpc_spearman.config import Policy
+from mpc_spearman.config import Policy, load_plan
 from mpc_spearman.config.fields import party_name
 from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.ids import id_text
@@ -30,6 +30,7 @@ from mpc_spearman.data.survey import Survey, survey
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import create_once
 from mpc_spearman.identity import Identity
+from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.units import printable
 
@@ -89,9 +90,10 @@ def _write_own(tables: list[Path], party: str | None) -> None:
     if party is not None:
         lines += [f"party: {_scalar(party)}", f"key: {_scalar(f'{party}.key')}"]
     for table in tables:
-        about, found = _own_keys(table, survey(table))
+        found = survey(table)
+        about, in_words = _own_keys(table, found)
         lines += _open(about) + about
-        said.append(found)
+        said += [in_words, *_rows_needed(len(_used(found)))]
     policy = list(_policy(party))
     if tables:
         lines += policy
@@ -107,6 +109,12 @@ def _write_own(tables: list[Path], party: str | None) -> None:
         said.append(_begin_ledger(Path(f"{party}.ledger")))
     create_once(file, "\n".join([*lines, ""]).encode())
     print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
+
+
+def _rows_needed(columns: int) -> list[str]:
+    """Say how many rows a run needs if the other side has as many columns, under the default plan."""
+    parties = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
+    return advice(load_plan({"parties": parties}), (columns, columns)) if columns else []
 
 
 def _policy(party: str | None) -> Iterator[str]:
@@ -160,7 +168,8 @@ def _write_plan(source: Path, target: Path) -> None:
     ]
     create_once(Path("plan.yaml"), "\n".join([*lines, ""]).encode())
     print(f"{found}\n{also}\n{common:,} ids in common")
-    print("plan.yaml: read it, then run `mpc-spearman local plan.yaml`")
+    needed = advice(load_plan(Path("plan.yaml")), (len(_used(ours)), len(_used(theirs))))
+    print(*needed, "plan.yaml: read it, then run `mpc-spearman local plan.yaml`", sep="\n")
 
 
 def _open(lines: list[str]) -> list[str]:
@@ -178,12 +187,17 @@ def _make_key(name: str) -> str:
     return f"identity: {identity}"
 
 
+def _used(found: Survey) -> list[Column]:
+    """Return the columns of a table that a run would use."""
+    return [one for one in found.columns if not one.problem or "convert" in one.fix]
+
+
 def _own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
     """Return a party's local keys for a table as lines of YAML, and a sentence on what was found.
 
     The table's path is written unchanged, relative to the folder of the file with these keys.
     """
-    used = [one for one in found.columns if not one.problem or "convert" in one.fix]
+    used = _used(found)
     lines = list(_lines(table, found, used))
     asked = sum("# ?" in line for line in lines)
     text = f"{table}: {found.rows:,} rows, {len(used)} of {len(found.columns)} columns are used"

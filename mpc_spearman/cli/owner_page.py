@@ -16,6 +16,7 @@ from mpc_spearman.errors import PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role, Roster
+from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.loss import guess, in_words
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.kinds import grant, place
@@ -168,6 +169,7 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
         yield f"Noise: {who} random noise to every number, in proportion to the influence of one row."
         words = in_words(plan.privacy.loss, plan.privacy.unit)
         yield f"{words[0].upper()}{words[1:]}."
+        yield from (f"{line[0].upper()}{line[1:]}." for line in advice(plan))
 
 
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:

@@ -16,7 +16,7 @@ from mpc_spearman.privacy.gaussian import LARGEST, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
 
 _FINEST = 50
-_ROUNDED = np.array([1.0, 2.0, 5.0, 10.0])
+_ROUNDED = np.array([1.0, 2.0, 5.0])
 
 Floats = NDArray[np.float64]
 
@@ -44,12 +44,12 @@ def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
 def in_digits(values: Floats, s: Floats, error: Floats | float) -> Floats:
     """Round numbers with noise to multiples of 1, 2 or 5 times a power of ten.
 
-    No finer than a tenth of the noise or the standard `error`, whichever is larger. Numbers without noise
-    stay.
+    These are a twentieth of the noise or the standard `error`, whichever is larger, or somewhat less: coarser
+    ones would shift small p-values. Numbers without noise stay.
     """
-    least = np.where(s > 0, np.maximum(s, error) / 10, 1.0)
-    power = np.floor(np.log10(least) + 1e-9).astype(int)
-    digit = _ROUNDED[np.searchsorted(_ROUNDED, least / 10.0**power - 1e-9)]
+    most = np.where(s > 0, np.maximum(s, error) / 20, 1.0)
+    power = np.floor(np.log10(most) + 1e-9).astype(int)
+    digit = _ROUNDED[np.searchsorted(_ROUNDED, most / 10.0**power + 1e-9) - 1]
     found = values.copy()
     for exponent in np.unique(power[s > 0]):
         at = (power == exponent) & (s > 0)

@@ -25,8 +25,18 @@ def table_of(folder: Path, **columns: Any) -> str:
 
 
 def check(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[int, str]:
-    code = main(["check", PLAN, *arguments.split()])
+    other = [] if "--other" in arguments else ["--other", "6"]
+    code = main(["check", PLAN, *arguments.split(), *other])
     return code, capsys.readouterr().out
+
+
+def test_the_other_sides_number_of_columns_is_asked_for_where_there_is_noise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["check", PLAN, "--party", "A"]) == PlanError.exit_code
+    assert "how many features does the other side have?" in capsys.readouterr().err
+    exact = ["results.precision=exact", "parties.sources.A.policy.exact=true"]
+    assert main(["check", PLAN, "--party", "A", *exact]) == 0
 
 
 def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,6 +44,7 @@ def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "this table and its policy fit the plan" in said
     assert "outpatient" in said
+    assert "rows needed, so that noise is no larger than chance variation: 4 × 6 columns about" in said
     head = said.splitlines()[0]
     for name in ("values", "outside", "noise", "seen from"):
         assert (name in head, f"\n{name}: " in said) == (True, True)
@@ -73,7 +84,7 @@ def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main(["check", PLAN, "--party", "C"]) == PlanError.exit_code
     assert "C is the coordinator" in capsys.readouterr().err
     nowhere = str(tmp_path / "none.csv")
-    assert main(["check", PLAN, "--party", "A", "--table", nowhere]) == TableError.exit_code
+    assert main(["check", PLAN, "--party", "A", "--table", nowhere, "--other", "6"]) == TableError.exit_code
 
 
 def test_check_says_what_the_owner_should_know_about_its_table(

@@ -20,7 +20,9 @@ def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
     fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_runs.a_row = 1e-3  # so that there is one run
-    first, heads, *parties, last = printed(capsys, "--rows", "2000000", "--features", "30x20").splitlines()
+    said = printed(capsys, "--rows", "2000000", "--features", "30x20").splitlines()
+    first, heads, *parties, last, needed = said
+    assert "30 × 20 columns about" in needed
     assert "2,000,000 rows, 30 × 20 columns" in first
     assert heads.split() == ["time", "party", "at", "work", "sent", "received", "memory"]
     assert [party in line for party, line in zip("CBA", parties, strict=True)] == [True] * 3

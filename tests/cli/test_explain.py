@@ -36,13 +36,14 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys, setting):
-    digest, purpose, retention, guarantee, *lines = said(capsys, RANKING, setting).splitlines()
+    digest, purpose, retention, guarantee, needed, *lines = said(capsys, RANKING, setting).splitlines()
     digest, _, draft = digest.partition(" (draft: ")
     assert draft.startswith("no identity yet of C, B, A;")
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
     assert "not stated" in purpose
     assert "not stated" in retention
     assert guarantee.startswith("Guarantee: with one party's results of this run, an attacker")
+    assert "20 × 20 columns about" in needed
     facts = learnt(load_plan(RANKING, [setting]).shared())
     by_party: dict[str, list[str]] = {}
     for line in lines:
@@ -65,7 +66,7 @@ def test_the_coordinator_that_names_itself_is_told_all_of_the_plan(capsys, tmp_p
 
 
 def test_results_come_before_facts_that_reveal_nothing(capsys):
-    lines = said(capsys, RANKING).splitlines()[4:]
+    lines = said(capsys, RANKING).splitlines()[5:]
     assert lines[0] == "C, the coordinator, learns"
     assert "the order of the target's features" in lines[1]
 

@@ -1,0 +1,80 @@
+"""How many rows a plan needs, before any table is read: those at which noise is as large as chance variation.
+
+The columns are taken as independent of each other and without ties. Related columns can lie farther apart (D
+up to their number), and ties widen a column's range, so such tables need more rows.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mpc_spearman.config import Plan
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.privacy.scales import SLACK, untied
+from mpc_spearman.statistics.explained import SPREAD
+
+_FEWEST, _MOST = 10, 10**12
+#: Numbers of columns for which examples are given.
+EXAMPLES = (5, 20, 50)
+
+
+def typical_diameter(columns: int, rows: int) -> float:
+    """Return about D of independent columns without ties.
+
+    The squared difference of two rows has a mean of 1/6 in each column, in units of its range, and a standard
+    deviation of 0.2; the largest of all pairs is taken as that of as many normal numbers.
+    """
+    return min(columns, columns / 6 + 0.2 * math.sqrt(2 * columns * math.log(rows * rows / 2)))
+
+
+def noise_ratio(plan: Plan, rows: int, source: int, target: int) -> float:
+    """Return noise over chance variation in the most detailed numbers that a plan passes on.
+
+    `source` and `target` count the columns of each source and of the target. For R² and Pillai's trace it is
+    their whole variation, noise included, over the most that is useful.
+    """
+    mu, sources = separation(plan.privacy.loss), len(plan.parties.sources)
+    width, of_target = SLACK * untied(rows), typical_diameter(target, rows)
+    if plan.reveal in ("explained", "canonical"):
+        apart, other_apart = (2 * math.sqrt(min(0.5, 3 * columns / rows)) for columns in (source, target))
+        products, other = source, width * math.sqrt(of_target)
+        if plan.reveal == "canonical":
+            products, other = source * target, other_apart
+        noise = 2 * (apart * other / mu) ** 2  # of both owners
+        return math.sqrt(2 * products) * (noise + 1 / rows) / SPREAD
+    granted, columns = (plan.results.target, plan.results.sources), source * sources
+    if "coefficients" in granted:
+        diameters = math.sqrt(typical_diameter(columns, rows) * of_target)
+        if plan.privacy.unit == "value":
+            diameters = math.sqrt(max(columns, target))
+        return width**2 * diameters / mu * math.sqrt(rows - 1)
+    of_mean = min(width, 2 * math.sqrt(2 * math.log(rows) / (rows * columns)))
+    noises = 1  # those of C, or of all owners but the receiver
+    if plan.reveal in ("strengths", "ranking"):
+        noises = sources if "strengths" in granted else sources + 1
+    return of_mean * width * math.sqrt(noises * of_target * columns * (rows - 1)) / mu
+
+
+def rows_needed(plan: Plan, source: int, target: int) -> int:
+    """Return from how many rows on `noise_ratio` is 1 or less, rounded up to two digits."""
+    low, high = _FEWEST, _MOST
+    while high - low > 1:
+        rows = (low + high) // 2
+        low, high = (rows, high) if noise_ratio(plan, rows, source, target) > 1 else (low, rows)
+    step: int = 10 ** max(0, len(str(high)) - 2)
+    return -(-high // step) * step
+
+
+def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
+    """Say in a sentence how many rows columns of some sizes need, or of `EXAMPLES`; nothing without noise."""
+    if plan.results.precision == "exact":
+        return []
+    found = [
+        f"{source} × {target} columns about {rows_needed(plan, source, target):,}"
+        for source, target in sizes or [(m, m) for m in EXAMPLES]
+    ]
+    each = " for each source and the target" if len(plan.parties.sources) > 1 else ""
+    return [
+        f"rows needed{each}, so that noise is no larger than chance variation: {', '.join(found)}; more if "
+        "columns are related or have many ties"
+    ]
