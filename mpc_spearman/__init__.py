@@ -12,8 +12,9 @@ The package, from the commands down to the foundations; modules import only from
 ``comparison``  sweeps over plans and sizes, their table and figures; estimates
 ``launch``      all roles here (`local`), one party here (`join`), the supervisor, a role's process
 ``protocols``   the three roles and their steps, in modules of one or two phases
-``results``     a party's result, its files, merging, the report
+``results``     any party's result: its files, merging, the report, the terminal
 ``levels``      one module each: what parties contribute, and C opens, computes and passes on
+``findings``    one module a level: what a copy of its result holds and says
 ``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, forwarding

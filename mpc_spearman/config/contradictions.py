@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from mpc_spearman.config.parties import DataParty, Query
-from mpc_spearman.config.scale import FOR_LEVEL, MPC_ONLY, OUTSIDE, grants, within
+from mpc_spearman.config.scale import FOR_LEVEL, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
 
@@ -22,7 +22,7 @@ _OF_VALUES = "hides one value at a time, which is defined for granted coefficien
 
 def contradictions(plan: Plan) -> Iterator[tuple[Location, str]]:
     """Find conflicting values: the location of the one to change, and why."""
-    if plan.protocol == "he" and (why := MPC_ONLY.get(plan.reveal)):
+    if plan.protocol == "he" and (why := PLACES[plan.reveal].mpc_only):
         yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
     else:  # otherwise what follows from the level would be changed for nothing
         yield from _of_the_level(plan)

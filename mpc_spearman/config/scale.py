@@ -1,49 +1,86 @@
 """The levels of ``reveal`` and the grants of ``results``: most in one order, from the least to the most.
 
-A level says what the coordinator learns, a grant what it passes on to a party. Both are points of one scale;
-row-wise differences cannot be granted. Levels in `OUTSIDE` are not on the scale; each can be granted at its
-own level only. What a level does is in its module of :mod:`mpc_spearman.levels`.
+A level says what the coordinator learns, a grant what it passes on to a party. Both are points of one scale.
+Levels outside the order can be granted at their own level only. What a level does is in the module of
+:mod:`mpc_spearman.levels` that has its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-Reveal = Literal["differences", "coefficients", "strengths", "ranking", "explained", "canonical"]
-Grant = Literal["nothing", "ranking", "strengths", "coefficients", "explained", "canonical"]
 
-_SCALE = ("nothing", "ranking", "strengths", "coefficients", "differences")
+@dataclass(frozen=True)
+class Place:
+    """A level's place in the order, and its part in a plan.
+
+    Attributes
+    ----------
+    ordered : bool
+        Whether it reveals all that the ordered levels before it do; if not, a policy allows it by name only.
+    granted : bool
+        Whether it can be passed on.
+    by_default : pair of str, optional
+        What ``results`` passes on to the target and the sources if a plan does not say; else itself to the
+        target, and nothing to the sources.
+    keys : tuple of str
+        Keys of a plan that are for this level alone.
+    mpc_only : str
+        What it asks of the protocol, if only ``mpc`` has it.
+    """
+
+    ordered: bool = True
+    granted: bool = True
+    by_default: tuple[str, str] | None = None
+    keys: tuple[str, ...] = ()
+    mpc_only: str = ""
+
+
+#: Every level: first those in the order, the one that reveals least at its head.
+PLACES: dict[str, Place] = {
+    "ranking": Place(keys=("top", "opened_to"), mpc_only="compares values in private"),
+    "strengths": Place(),
+    "coefficients": Place(by_default=("strengths", "nothing")),
+    "differences": Place(by_default=("strengths", "nothing"), granted=False, keys=("he.form",)),
+    "explained": Place(ordered=False),
+    "canonical": Place(ordered=False, by_default=("canonical", "canonical")),
+}
+
+_ORDER = ("nothing", *(name for name, place in PLACES.items() if place.ordered))
 #: Levels outside the order: a policy allows one only by name.
-OUTSIDE: tuple[Literal["explained", "canonical"], ...] = ("explained", "canonical")
+OUTSIDE = tuple(name for name, place in PLACES.items() if not place.ordered)
 #: What ``results`` can pass on, least first; what is outside the order comes last.
-GRANTS: tuple[Grant, ...] = ("nothing", "ranking", "strengths", "coefficients", *OUTSIDE)
-#: Levels of ``reveal`` that are built, weakest privacy first: as plans and documents list them.
-LEVELS: tuple[Reveal, ...] = ("differences", "coefficients", "strengths", "ranking", *OUTSIDE)
+GRANTS = ("nothing", *(name for name, place in PLACES.items() if place.granted))
+#: Levels of ``reveal``, weakest privacy first: as plans and documents list them.
+LEVELS = (*reversed(_ORDER[1:]), *OUTSIDE)
 #: Keys of a plan that are for one level only.
-FOR_LEVEL: dict[str, Reveal] = {"top": "ranking", "opened_to": "ranking", "he.form": "differences"}
-#: Levels for one protocol only, and what they ask of it.
-MPC_ONLY: dict[str, str] = {"ranking": "compares values in private"}
+FOR_LEVEL = {key: name for name, place in PLACES.items() for key in place.keys}
+
+if TYPE_CHECKING:
+    Reveal = str
+    Grant = str
+else:
+    Reveal = Literal[LEVELS]
+    Grant = Literal[GRANTS]
 
 
 def within(grant: str, level: str) -> bool:
     """Return whether a grant (or level) reveals no more than a level (or grant)."""
     if grant in OUTSIDE or level in OUTSIDE:
         return grant in ("nothing", level)
-    return _SCALE.index(grant) <= _SCALE.index(level)
+    return _ORDER.index(grant) <= _ORDER.index(level)
 
 
 def least(levels: Iterable[str]) -> str:
     """Return the one that reveals least."""
-    return min(levels, key=(*_SCALE, *OUTSIDE).index)
+    return min(levels, key=(*_ORDER, *OUTSIDE).index)
 
 
 def granted_by_default(level: str) -> tuple[Grant, Grant]:
     """Return the default grants of a level for the target and the sources."""
-    reached = grants(level)
-    if level == "canonical":
-        return reached[-1], reached[-1]
-    return ("strengths" if "strengths" in reached else reached[-1]), "nothing"
+    return PLACES[level].by_default or (level, "nothing")
 
 
 def grants(level: str) -> tuple[Grant, ...]:

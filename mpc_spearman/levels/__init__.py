@@ -1,22 +1,36 @@
 """The levels of ``reveal``, one module each: what parties contribute, and C opens, computes and passes on.
 
-`level` is the contract. To add a level, write a module with a `Level`, add its class to `LEVELS`, and its
-name to :mod:`mpc_spearman.config.scale`.
+`level` is the contract. To add a level, write a module with a `Level`, both of the level's name, and give
+that name its place in :mod:`mpc_spearman.config.scale`.
 """
 
-from mpc_spearman.config import Plan
-from mpc_spearman.levels.canonical import Canonical
-from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.differences import Differences
-from mpc_spearman.levels.explained import Explained
-from mpc_spearman.levels.level import Level
-from mpc_spearman.levels.ranking import Ranking
-from mpc_spearman.levels.strengths import Strengths
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
-#: All levels: first those in one order, the most private at its head.
-LEVELS: tuple[type[Level], ...] = (Ranking, Strengths, Coefficients, Differences, Explained, Canonical)
+from mpc_spearman.config import Plan
+from mpc_spearman.config.scale import PLACES
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.levels.level import Level
+
+#: All levels by name: first those in one order, the most private at its head.
+LEVELS: dict[str, type[Level]] = {
+    name: getattr(import_module(f"mpc_spearman.levels.{name}"), name.capitalize()) for name in PLACES
+}
 
 
 def level_of(plan: Plan) -> Level:
     """Return the level of a plan."""
-    return next(level for level in LEVELS if level.name == plan.reveal)(plan)
+    return LEVELS[plan.reveal](plan)
+
+
+def findings_of(plan: Mapping[str, Any], role: str) -> type[Findings]:
+    """Return what the copy of a role holds and says, under a shared plan."""
+    granted = (
+        plan["reveal"]
+        if role == "coordinator"
+        else plan["results"]["target" if role == "target" else "sources"]
+    )
+    if plan.get("opened_to") == "target" and role != "target":
+        granted = "nothing"
+    return Findings if granted == "nothing" else LEVELS[granted].findings

@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
+from mpc_spearman.findings import canonical as shown
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.explained import NOISE, WHITENED, Explained, result_rows, whitened_rows
-from mpc_spearman.levels.level import Descriptions, Numbers
+from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -31,6 +34,9 @@ class Canonical(Explained):
     """C opens every source's Z, whitened on both sides, with noise, and computes its singular values."""
 
     name: ClassVar[Reveal] = "canonical"
+    findings: ClassVar[type[Findings]] = shown.Canonical
+    of_features = False
+    states_defined: ClassVar[tuple[Role, ...]] = ()
     opens = (
         "the canonical correlations: how much a source's columns as a whole have in common with "
         "the target's; secret rotations mix the columns of both, so that no single one can be read"
@@ -63,7 +69,7 @@ class Canonical(Explained):
             if not np.isnan(z).any():
                 row[: min(z.shape)] = np.linalg.svd(z, compute_uv=False)
         rounded = in_digits(found, np.broadcast_to(s[:, None], found.shape), 1 / math.sqrt(shapes.n - 1))
-        numbers: Numbers = {
+        numbers: dict[str, Any] = {
             "canonical": rounded if self.noisy else np.clip(rounded, 0.0, 1.0),
             "canonical_noise": s,
             "kept": kept,

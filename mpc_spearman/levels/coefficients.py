@@ -21,9 +21,12 @@ from mpc_spearman.config import Estimator, Reveal
 from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
+from mpc_spearman.findings import coefficients as shown
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Level, Numbers, column_cautions, impossible
+from mpc_spearman.levels.level import Descriptions, Level, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -85,6 +88,7 @@ class Coefficients(Level):
     """C opens S_pq = ⟨x_p, y_q⟩ of every pair, and computes coefficients, strengths and the ranking."""
 
     name: ClassVar[Reveal] = "coefficients"
+    findings: ClassVar[type[Findings]] = shown.Coefficients
     opens = "the exact product of every pair of columns, and so the exact coefficients"
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,

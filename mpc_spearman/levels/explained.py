@@ -21,9 +21,12 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError, ProtocolViolation
+from mpc_spearman.findings import explained as shown
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows, whitening
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Foreseen, Level, Numbers
+from mpc_spearman.levels.level import Descriptions, Foreseen, Level
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -76,6 +79,9 @@ class Explained(Level):
     """C opens Z = X̃·Ŷᵀ of every source, with noise, and computes R² of each target column."""
 
     name: ClassVar[Reveal] = "explained"
+    findings: ClassVar[type[Findings]] = shown.Explained
+    #: Of a source, which whitens its columns, another number matters.
+    states_defined: ClassVar[tuple[Role, ...]] = TARGET
     opens = (
         "how much of each target column a source's columns explain together (R²), and for every two target "
         "columns how much of both the same part of them explains; a secret rotation mixes the source's "
@@ -308,8 +314,8 @@ class Explained(Level):
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
         row = [list(shapes.features).index(source)]
         of_each = {field.name for field in self.granted[0].fields if field.shape[0] == "sources"}
-        own = {part: found[row] for part, found in numbers.items() if part in of_each}  # type: ignore[index]
-        return {**numbers, **own}  # type: ignore[typeddict-item]
+        own = {part: found[row] for part, found in numbers.items() if part in of_each}
+        return {**numbers, **own}
 
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         owner, lost = self.plan.parties.target.name, np.isnan(numbers["explained"]).any(axis=0)

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from mpc_spearman.config import Plan, Reveal
 from mpc_spearman.data.ranks import LARGEST, Ranks, total
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
@@ -53,43 +55,6 @@ class Descriptions:
         return [value for source in self.sources for value in getattr(source, what)]
 
 
-class Numbers(TypedDict, total=False):
-    """The numbers of a run that a party has, named like the fields of messages that carry them."""
-
-    #: From 1, shared by equal strengths, (m_B,).
-    positions: NDArray[np.int64]
-    #: NaN where undefined, and how many coefficients each averages, (m_B,).
-    strengths: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    #: Standard error of each strength, (m_B,).
-    errors: NDArray[np.float64]
-    #: (m_A, m_B), NaN where undefined.
-    coefficients: NDArray[np.float64]
-    #: How far each column is tied and how skewed its ranks are (`mpc_spearman.statistics.columns`), of each
-    #: source column, (m_A,), and of the target's, (m_B,).
-    source_ties: NDArray[np.int64]
-    source_skewness: NDArray[np.float64]
-    target_ties: NDArray[np.int64]
-    target_skewness: NDArray[np.float64]
-    #: Standard deviation of the noise in each coefficient, (m_A, m_B), and strength, (m_B,); 0 for none.
-    noise: NDArray[np.float64]
-    strengths_noise: NDArray[np.float64]
-    #: R² of each target column on a source's, the noise in the products that it adds up, (sources, m_B), over
-    #: how many directions, (sources,), and by how much tests have to allow for single rows
-    #: (`mpc_spearman.statistics.explained.dispersion`), (sources, m_B), at `canonical` (sources,).
-    explained: NDArray[np.float64]
-    explained_noise: NDArray[np.float64]
-    kept: NDArray[np.int64]
-    dispersion: NDArray[np.float64]
-    #: Canonical correlations of a source's columns with the target's, the largest first, NaN beyond those
-    #: there are, (sources, m_B); the noise in their products, (sources,); the target's directions, (1,).
-    canonical: NDArray[np.float64]
-    canonical_noise: NDArray[np.float64]
-    kept_target: NDArray[np.int64]
-    #: Strengths under ``tie_corrected`` and ``paper``, (m_B, 2): never passed on, as they reveal all ties.
-    estimators: NDArray[np.float64]
-
-
 @dataclass(frozen=True)
 class Foreseen:
     """The noise that numbers about one's own columns will have, foreseen from these columns alone."""
@@ -115,6 +80,12 @@ class Level(ABC):
     """A level of ``reveal``, under a plan."""
 
     name: ClassVar[Reveal]
+    #: What a copy holds and says that is granted this level.
+    findings: ClassVar[type[Findings]]
+    #: Whether its results are of single features of the target, whose names C gets and passes on.
+    of_features: ClassVar[bool] = True
+    #: The roles that state how many of their features are not constant.
+    states_defined: ClassVar[tuple[Role, ...]] = (Role.SOURCE, Role.TARGET)
     #: What the coordinator learns by opening, in words for the table of who learns what.
     opens: ClassVar[str] = ""
     #: The messages of this level alone.

@@ -15,7 +15,10 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Contribution, Operation
 from mpc_spearman.errors import BoundError, PlanError
-from mpc_spearman.levels.level import Descriptions, Numbers
+from mpc_spearman.findings import ranking as shown
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
@@ -50,6 +53,9 @@ class Ranking(Strengths):
     """Opens, for every pair of target columns, whether V_q comes before V_r."""
 
     name: ClassVar[Reveal] = "ranking"
+    findings: ClassVar[type[Findings]] = shown.Ranking
+    #: Undefined columns come last in an order, so their number would show which they are.
+    states_defined: ClassVar[tuple[Role, ...]] = SOURCE
     sent: ClassVar[tuple[Row, ...]] = (
         *SCALED,
         *MASKED,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.findings.tables import Labels
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.scales import Scales
 
@@ -49,6 +50,11 @@ class Shapes:
     def of_target(self) -> Scales:
         """What the target states of its."""
         return next(scales for owner, scales in self.scales.items() if owner not in self.features)
+
+    def labels(self, sources: Sequence[str], target: Sequence[str]) -> Labels:
+        """Label the sources' features, whose rows are stacked in roster order, and the target's."""
+        owners = [party.name for party, features in self.features.items() for _ in range(features)]
+        return Labels(list(zip(owners, sources, strict=True)) if sources else [], target)
 
     def sizes(self, owner: Party) -> dict[str, int]:
         """Return the values of the symbols in a message about one data party."""

@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution, Operation
+from mpc_spearman.findings import strengths as shown
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Level, Numbers, impossible
+from mpc_spearman.levels.level import Descriptions, Level, impossible
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -52,6 +55,7 @@ class Strengths(Level):
     """C opens V_q = Σ_s ⟨v_s, y_q⟩ of every target column, and computes strengths and the ranking."""
 
     name: ClassVar[Reveal] = "strengths"
+    findings: ClassVar[type[Findings]] = shown.Strengths
     opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (
         rows.CONSTANT,
@@ -148,7 +152,11 @@ class Strengths(Level):
         """Compute strengths, with the noise of all owners, from one sum per target column."""
         encoding = self.encoding(shapes)
         mu, counts = encoding.decode(opened[0].tolist(), told.target.constant)
-        numbers: Numbers = {"strengths": mu, "counts": counts, "errors": self.errors(told.sources, shapes)}
+        numbers: dict[str, Any] = {
+            "strengths": mu,
+            "counts": counts,
+            "errors": self.errors(told.sources, shapes),
+        }
         if self.noisy:
             owners, unit = len(shapes.features) + 1, encoding.source_scale * encoding.target_scale
             s = np.ceil(self.deviations(shapes) * unit) * math.sqrt(owners) / max(1, encoding.unit)

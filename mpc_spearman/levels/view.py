@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mpc_spearman.config.scale import GRANTS, OUTSIDE, within
-from mpc_spearman.config.scale import LEVELS as NAMES
+from mpc_spearman.config.scale import GRANTS, within
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.parties import Role
@@ -35,10 +34,12 @@ _DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same in the s
 _KEY = Field("key", "bytes", (32,), protocols=_HE)
 
 _DEFINED = Field("defined", "int64", (1,), "the number of features that are not constant")
-# Undefined columns come last in an order, so their number would show which they are.
-_DEFINED_BUT_OF_AN_ORDER = replace(_DEFINED, levels=("differences", "coefficients", "strengths", "explained"))
-# For a source that whitens its columns another number matters.
-_DEFINED_IN_ORDER = replace(_DEFINED, levels=tuple(name for name in NAMES if name not in OUTSIDE))
+
+
+def _defined(role: Role) -> Field:
+    """Declare that number where a role states it."""
+    levels = tuple(name for name, level in LEVELS.items() if role in level.states_defined)
+    return replace(_DEFINED, levels=levels)
 
 
 # The fields of messages that are sent at every level.
@@ -68,9 +69,9 @@ _SHAPE = (
     Field("n", "int64", (1,), tells="the number of rows"),
     Field("features", "int64", (1,), tells="the number of features"),
 )
-_NAMED = tuple(name for name in NAMES if name != "canonical")  # whose results are of single features
+_OF_FEATURES = tuple(name for name, level in LEVELS.items() if level.of_features)
 _NAMES = Field(
-    "names", "texts", ("m_target",), "the feature names", levels=_NAMED, opened_to=("coordinator",)
+    "names", "texts", ("m_target",), "the feature names", levels=_OF_FEATURES, opened_to=("coordinator",)
 )
 _PUBLIC_KEY = Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE)
 _ENCRYPTED = "nothing: its vectors under the coordinator's encryption key"
@@ -98,8 +99,8 @@ _SHARED: tuple[Row, ...] = (
     Row(Kind.SHAPE, _DATA, _ALL, _SHAPE),
     Row(Kind.ALIGNMENT, _S, _T, (_DIGEST,)),
     Row(Kind.ALIGNMENT, _T, _S, (_DIGEST,)),
-    *(Row(Kind.COLUMNS, _S, receiver, (_DEFINED_IN_ORDER,)) for receiver in (_C, _S, _T)),
-    *(Row(Kind.COLUMNS, _T, receiver, (_DEFINED_BUT_OF_AN_ORDER,)) for receiver in (_C, _S)),
+    *(Row(Kind.COLUMNS, _S, receiver, (_defined(Role.SOURCE),)) for receiver in (_C, _S, _T)),
+    *(Row(Kind.COLUMNS, _T, receiver, (_defined(Role.TARGET),)) for receiver in (_C, _S)),
     Row(Kind.DESCRIPTION, _T, _C, (_NAMES,)),
     Row(Kind.PUBLIC_KEY, _C, _DATA, (_PUBLIC_KEY,)),
     Row(Kind.CIPHERTEXT, _S, _T, (_KEY, _CIPHERTEXT)),
@@ -118,13 +119,12 @@ def _of(level: type[Level]) -> list[Row]:
     return [row.at(level.name) for row in level.sent] + [row.to(grants) for row in level.granted]
 
 
-_OF_FEATURES = tuple(grant for grant in GRANTS[1:] if grant != "canonical")
 _TARGET_NAMES = Field(
     "target_names", "texts", ("m_target",), "the target's feature names", grants=_OF_FEATURES
 )
 #: Names of the target's features come after everything else that a source gets about them.
 _LAST = Row(Kind.RESULT, _C, _S, (_TARGET_NAMES,))
-VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS for row in _of(level)), _LAST))
+VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))
 
 
 #: Who learns what in a run of a plan: see `ViewTable.learnt`.

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.engines.engine import Opening, engine_for
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Descriptions, Numbers
+from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.run import Run, step
 

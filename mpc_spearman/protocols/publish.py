@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from mpc_spearman.config import within
 from mpc_spearman.engines.computation import Contribution
+from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role

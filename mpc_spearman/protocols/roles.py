@@ -10,13 +10,16 @@ Threat model: semi-honest parties, no two of them colluding, authenticated encry
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.levels.level import Descriptions, Numbers, column_cautions, impossible
+from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.tables import Labels, Numbers
+from mpc_spearman.levels import findings_of
+from mpc_spearman.levels.level import Descriptions, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account, sign_and_part
@@ -29,7 +32,6 @@ from mpc_spearman.protocols.intersect import intersect, match, write_rows
 from mpc_spearman.protocols.load import load, rank
 from mpc_spearman.protocols.protect import advise, state
 from mpc_spearman.protocols.publish import publish, receive_result
-from mpc_spearman.results.assemble import Labels, assemble
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.columns import Columns
@@ -72,7 +74,7 @@ def run_coordinator(run: Run) -> Result:
     numbers, warnings = conclude(run, opening(), told, shapes)
     names = told.of_sources("names"), told.target.names
     publish(run, numbers, *names, shapes)
-    result = _result(run, shapes.n, numbers, Labels.of(shapes, *names), warnings)
+    result = _result(run, shapes.n, numbers, shapes.labels(*names), warnings)
     return sign_and_part(run, result)
 
 
@@ -87,21 +89,24 @@ def _own_result(
     """Assemble a data party's result: what it was given or opened, its costs, and warnings."""
     me, plan, own = run.roster.me, run.plan, Columns.of(ranks)
     if me.role is Role.TARGET:
-        labels = Labels.of(shapes, known.get("source_names", ()), table.features)
+        labels = shapes.labels(known.get("source_names", ()), table.features)
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
     known = {**known, f"{me.role.value}_ties": own.ties, f"{me.role.value}_skewness": own.skewness}
-    numbers = cast(Numbers, {name: known[name] for name in Numbers.__annotations__ if name in known})
     warnings = [
         *warnings,
         *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
-        *(impossible(plan, numbers["counts"], shapes) if "counts" in numbers else ()),
+        *(impossible(plan, known["counts"], shapes) if "counts" in known else ()),
     ]
-    return _result(run, table.n, numbers, labels, warnings)
+    return _result(run, table.n, known, labels, warnings)
 
 
 def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequence[str]) -> Result:
     """Put together what this party keeps, and its costs."""
-    said = [*run.notes.cautions, *warnings]
-    more = {"cost": account(run), "alignment": run.notes.alignment, "offered": run.notes.offered}
-    return assemble(run.plan, run.roster.me, n, numbers, labels, said, **more)
+    me, plan, notes = run.roster.me, run.plan.shared(), run.notes
+    copy = Copy(plan, me.name, me.role.value, n)
+    kind = findings_of(plan, me.role.value)
+    findings = kind(copy, kind.derive(copy, numbers, labels))
+    said = [*notes.cautions, *warnings, *findings.warnings()]
+    more = {"alignment": notes.alignment, "offered": notes.offered}
+    return Result(findings, cost=account(run), warnings=said, **more)

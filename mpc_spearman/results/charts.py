@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mpc_spearman.results.summary import Table, chance, interval, label, number
-from mpc_spearman.units import printable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from mpc_spearman.results.result import Result
+from mpc_spearman.findings.sections import Matrix, Table, number
 
 #: Length of an axis in SVG units, between margins of `MARGIN`.
 AXIS = 420.0
@@ -69,32 +62,26 @@ class HeatMap:
     whole: bool
 
 
-def heat_map(result: Result, pairs: pd.DataFrame) -> HeatMap:
-    """Choose the map's rows, and its columns in the order of the ranking, and their colours."""
-    matrix = result.coefficients[list(result.ranking["feature"])]
-    sizes = np.nan_to_num(np.abs(matrix.to_numpy()), nan=-1.0)
+def heat_map(matrix: Matrix) -> HeatMap:
+    """Choose the map's rows and columns, and their colours."""
+    sizes = np.nan_to_num(np.abs(matrix.values), nan=-1.0)
     kept = [np.sort(np.argsort(-sizes.max(axis=axis), kind="stable")[:LONGEST_SIDE]) for axis in (1, 0)]
-    shown = matrix.iloc[kept[0], kept[1]]
     largest = float(sizes.max(initial=0.0))
     # Weak correlations must still show, and the scale end at a round number.
     bound = next((b for b in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8) if largest <= b), 1.0)
-    pairs = pairs[pairs["source"].isin(shown.index.unique(1)) & pairs["target"].isin(shown.columns)]
-    of: dict[Any, Any] = {(pair.party, pair.source, pair.target): pair for pair in pairs.itertuples()}
-    several = len(matrix.index.unique(0)) > 1
     rows, before = [], None
-    for key in shown.index:
+    for i in kept[0]:
         cells = []
-        for target in shown.columns:
-            pair = of[(*key, target)]
-            title = f"{label(result, pair)}: {number(pair.rho)}"
-            if math.isnan(pair.rho):
+        for j in kept[1]:
+            value, title = float(matrix.values[i, j]), matrix.title(i, j)
+            if math.isnan(value):
                 cells.append(Cell("", "", 0, title, found=False))
                 continue
-            text, colour = number(pair.rho, 2).replace("0.", ".", 1), "cool" if pair.rho < 0 else "warm"
-            title += f" ({interval(result, pair)}; q {chance(pair.q)})"
-            percent = round(100 * min(abs(pair.rho) / bound, 1))
-            cells.append(Cell(text, colour, percent, title, bool(pair.found)))
-        name = printable(" · ".join(key) if several else key[1])
-        rows.append((name, before not in (None, key[0]), cells))
-        before = key[0]
-    return HeatMap([printable(name) for name in shown.columns], rows, bound, shown.shape == matrix.shape)
+            text, colour = number(value, 2).replace("0.", ".", 1), "cool" if value < 0 else "warm"
+            percent = round(100 * min(abs(value) / bound, 1))
+            cells.append(Cell(text, colour, percent, title, bool(matrix.found[i, j])))
+        name, owner = matrix.rows[i]
+        rows.append((name, before not in (None, owner), cells))
+        before = owner
+    whole = all(len(places) == side for places, side in zip(kept, sizes.shape, strict=True))
+    return HeatMap([matrix.columns[j] for j in kept[1]], rows, bound, whole)

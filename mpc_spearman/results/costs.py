@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from mpc_spearman.results.outcome import Outcome
 from mpc_spearman.units import printable
-
-if TYPE_CHECKING:
-    from mpc_spearman.results.result import Result
 
 # The cost row that runs beside all phases, and the first word of rows that count forwarded bytes of a pair.
 _BESIDE, _FORWARDED = "keep-alive", "forwarded "
@@ -35,7 +32,7 @@ class Totals:
     memory: tuple[tuple[str, int], ...]
 
 
-def totals(result: Result) -> Totals:
+def totals(result: Outcome) -> Totals:
     """Sum up a result's cost table."""
     cost, parties = result.cost, result.plan["parties"]
     names = {party["name"] for party in (parties["coordinator"], parties["target"], *parties["sources"])}

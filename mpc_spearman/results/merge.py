@@ -8,20 +8,18 @@ nothing is sent, and nobody learns anything that the target did not have before.
 from __future__ import annotations
 
 import hmac
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from mpc_spearman.config import OUTSIDE, least
+from mpc_spearman.config import least
 from mpc_spearman.errors import MergeError, OutputError
-from mpc_spearman.results import derived, run_directory
+from mpc_spearman.findings.findings import Copy
+from mpc_spearman.levels import findings_of
+from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics import estimators
 
 # A run directory as the caller named it, and the result in it.
 Loaded = tuple[Path, Result]
@@ -54,15 +52,13 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
 
 
 def _check_mergeable(folder: Path, result: Result) -> None:
-    reveal, why = result.plan["reveal"], result.withheld("strengths")
-    order = "it holds only the order of the features, and orders cannot be merged"
+    why = result.findings.unmergeable
     refused = (
-        (reveal in OUTSIDE, f"results of reveal: {reveal} cannot be merged: each is of one source alone"),
         (
             result.role != "target",
             f"it is the copy of {result.party}, the {result.role}: merge the target's run directories",
         ),
-        (why, f"{'it holds no result at all' if result.withheld('ranking') else order}. {why}"),
+        (why, f"{why}. {result.lacks}" if result.lacks else why),
         (
             result.alignment is None,
             "it has no tag of its row ids, which may differ from those of the other runs: set "
@@ -88,7 +84,7 @@ def _same(result: Result) -> dict[str, Any]:
     return {
         "target": result.party,
         "number of rows": result.n,
-        "list of the target's features": list(result.strengths.index),
+        "list of the target's features": list(result.findings.labels.target),
         **{key: result.plan[key] for key in ("estimator", "strength", "order", "confidence")},
         "precision": result.plan["results"]["precision"],
     }
@@ -116,53 +112,13 @@ def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
 
 
 def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
+    """Merge the tables of the least that all runs gave the target."""
     results = [result for _, result in runs]
     first = results[0]
-    features = list(first.strengths.index)
-    parts: dict[str, Any] = {}
-    if all("coefficients" in result.holds for result in results):
-        matrix = parts["coefficients"] = pd.concat([result.coefficients for result in results])
-        described = pd.concat([result.columns for result in results])
-        own = described.index.get_level_values("party") == first.party
-        once = ~described.index.duplicated()
-        parts["columns"] = pd.concat([described[~own], described[own & once]])
-        if all("noise" in result.holds for result in results):
-            parts["noise"] = pd.concat([result.noise for result in results])
-        pairs = derived.evidence(matrix, parts["columns"], parts.get("noise"), first.n, plan["estimator"])
-        parts |= derived.inferences(matrix, pairs, plan["confidence"])
-        mu, counts = estimators.strengths(matrix.to_numpy(), plan["strength"])
-    else:
-        mu, counts = _weighted(results)
-    if all("errors" in result.holds for result in results):
-        # Bounds: the errors of the runs may go up and down together.
-        weights, errors = (np.array([getattr(one, name) for one in results]) for name in ("counts", "errors"))
-        merged = (weights * errors).sum(axis=0) / np.maximum(weights.sum(axis=0), 1)
-        parts["errors"] = pd.Series(merged, features)
-    order, positions = estimators.order(mu, plan["order"]), estimators.positions(mu, plan["order"])
-    ranking = {"position": np.sort(positions), "feature": [features[q] for q in order], "strength": mu[order]}
-    return Result(
-        plan=plan,
-        **{name: getattr(first, name) for name in ("party", "role", "n", "alignment")},
-        cost=_cost(results),
-        warnings=_warnings(runs),
-        strengths=pd.Series(mu, features),
-        counts=pd.Series(counts, features),
-        ranking=pd.DataFrame(ranking),
-        **parts,
-    )
-
-
-def _weighted(results: Sequence[Result]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Means of all coefficients from the runs' means and the counts behind them."""
-    counts = np.array([result.counts.to_numpy() for result in results], dtype=np.int64)
-    means = np.array([result.strengths.to_numpy() for result in results])
-    total: NDArray[np.int64] = counts.sum(axis=0)
-    sums = [
-        math.fsum(k * mean for k, mean in zip(ks, column, strict=True) if k)
-        for ks, column in zip(counts.T.tolist(), means.T.tolist(), strict=True)
-    ]
-    mu = [value / k if k else math.nan for value, k in zip(sums, total.tolist(), strict=True)]
-    return np.array(mu, dtype=np.float64), total
+    kind, copy = findings_of(plan, first.role), Copy(plan, first.party, first.role, first.n)
+    findings = kind(copy, kind.merged(copy, [result.findings for result in results]))
+    about: dict[str, Any] = {"cost": _cost(results), "warnings": _warnings(runs)}
+    return Result(findings, alignment=first.alignment, **about)
 
 
 def _cost(results: Sequence[Result]) -> pd.DataFrame:

@@ -14,27 +14,23 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
-import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import AwareDatetime, Field
 
-from mpc_spearman.config import OUTSIDE, Plan
+from mpc_spearman.config import Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
 from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import MpcSpearmanError, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
-from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.results import derived, run_directory, saved
+from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.saved import RECORD
-from mpc_spearman.statistics import estimators, explained
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.kinds import Kind, grant
 from mpc_spearman.wire.messages import decode
@@ -43,9 +39,6 @@ from mpc_spearman.wire.messages import decode
 NO_SIGNATURE = bytes(64)
 _PURPOSE = "record of a run"
 _CLOCKS_APART = timedelta(hours=1)
-_PASSED_ON = (
-    "positions", "strengths", "counts", "errors", "coefficients", "noise", "source_names", "target_names",
-)  # fmt: skip
 Digest = Annotated[Text, Field(pattern="^[0-9a-f]{64}$")]
 
 PROVES = (
@@ -242,51 +235,9 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
 def _shown(folder: Path, message: bytes) -> bool:
     """Return whether a data party's folder shows what a message passed on to it."""
     try:
-        held = saved.read(folder)
-        plan, ranking = held["plan"], held.get("ranking")
-        level = next((one for one in OUTSIDE if one in held), "")
-        table: Any = held.get(level)
-        rows = [name for _, name in held["coefficients"].index] if "coefficients" in held else []
-        sources = len(table.index.unique(0)) if level else 0
-        m_target = len(table) // sources if ranking is None else len(ranking)
-        sizes = {"m_target": m_target, "m_source": len(rows), "m_sources": len(rows), "sources": sources}
-        fields = VIEW.fields(plan, Kind.RESULT, Role.COORDINATOR, Role(held["role"])) or ()
-        said = _less_own(dict(decode(fields, sizes, memoryview(message))), held)
-        names = list(held["strengths"].index) if "strengths" in held else said.get("target_names")
-        if level == "explained":
-            names = list(table.index.unique(1))
-            said["positions"] = explained.positions(said["explained"], said["kept"], held["n"], plan["order"])
-        if level:
-            said |= derived.told(level, said)
-            held |= {column: table[column].to_numpy().reshape(sources, -1) for column in derived.TOLD[level]}
-        if ranking is not None:
-            order = np.argsort(said["positions"], kind="stable")
-            if names is not None and [names[at] for at in order] != ranking["feature"].tolist():
-                return False
-            said["positions"] = said["positions"][order]
-            held |= {"source_names": rows, "target_names": names, "positions": ranking["position"]}
-        return all(
-            np.array_equal(said[part], np.asarray(held[part]), equal_nan=not part.endswith("names"))
-            for part in (*_PASSED_ON, *derived.TOLD.get(level, ()))
-            if part in said
-        )
+        findings, _ = saved.read(folder)
+        role = Role(findings.copy.role)
+        fields = VIEW.fields(findings.plan, Kind.RESULT, Role.COORDINATOR, role) or ()
+        return findings.shows(dict(decode(fields, findings.sizes, memoryview(message))))
     except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
         return False
-
-
-def _less_own(said: dict[str, Any], held: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn what was passed on into what a folder shows: errors with noise, strengths without the owner's own.
-
-    Others know only a bound of the owner's draw, so they cannot see a change of strengths below it.
-    """
-    s = said.pop("strengths_noise", None)
-    if s is None:
-        return said
-    if held["plan"]["reveal"] == "strengths":
-        shown, draws = held["strengths"].to_numpy(), len(held["plan"]["parties"]["sources"]) + 1
-        away = np.abs(shown - said["strengths"]) - REACH * s / math.sqrt(draws)
-        if not (np.isnan(shown) == np.isnan(said["strengths"])).all() or (away > s + said["errors"]).any():
-            raise ValueError("these strengths differ from what was passed on by more than noise can explain")
-        s = s * math.sqrt(1 - 1 / draws)
-        said |= {"strengths": shown, "positions": estimators.positions(shown, held["plan"]["order"])}
-    return {**said, "errors": np.hypot(said["errors"], s)}

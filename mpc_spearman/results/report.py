@@ -14,21 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 
-from mpc_spearman.config import OUTSIDE
 from mpc_spearman.config.wording import spoken
-from mpc_spearman.results import charts, summary
+from mpc_spearman.results import charts
 from mpc_spearman.results.costs import totals
+from mpc_spearman.results.outcome import Outcome
 from mpc_spearman.units import human_seconds, printable
 from mpc_spearman.version import __version__
 
 if TYPE_CHECKING:
     import jinja2
-
-    from mpc_spearman.results.result import Result
-
-_ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it", "paper": "the paper's eq. 2"}
-#: Pairs that are plotted with their intervals.
-_PLOTTED = 20
 
 
 def template(name: str, **filters: Callable[..., Any]) -> jinja2.Template:
@@ -52,45 +46,31 @@ def page() -> jinja2.Template:
     return template("report.html", seconds=human_seconds, bytes=decimal)
 
 
-def render(result: Result) -> str:
+def render(result: Outcome) -> str:
     """Make the report of a party's copy, a whole HTML document; the same for the same result.
 
     Parts that the copy lacks are left out, with a sentence that says why.
     """
     from mpc_spearman.levels import view  # a table that only pages need
 
-    plan, pairs = result.plan, summary.pairs(result)
-    strongest = None if pairs is None else summary.pair_table(result, pairs, _PLOTTED)
-    ranked = summary.ranked(result)
-    strength = f"{summary.STRENGTHS[plan['strength']]}, {plan['order']}"
-    outside = plan["reveal"] in OUTSIDE  # which have neither coefficients nor strengths
+    plan, findings = result.plan, result.findings
     facts = {
-        "Aligned rows": summary.rows(result),
+        "Aligned rows": printable(result.rows),
         "Protocol": str(plan["protocol"]).upper(),
         "Revealed": plan["reveal"],
-        "Estimator": None if outside else _ESTIMATORS[plan["estimator"]],
-        "Strength": None if outside else strength,
-        "Precision": summary.precision(result),
+        **findings.facts(),
+        "Precision": findings.precision(),
     }
     return page().render(
-        summary=summary,
         charts=charts,
         result=result,
-        plan=plan,
-        outside=outside,
-        headline=summary.headline(result, pairs),
-        first=None if pairs is None else summary.first(result),
-        detectable=summary.detectable(result, pairs),
+        headline=findings.headline(),
         owner=printable(result.party),
-        sources=", ".join(printable(party["name"]) for party in plan["parties"]["sources"]),
-        target=printable(plan["parties"]["target"]["name"]),
+        sources=", ".join(map(printable, findings.copy.sources)),
+        target=printable(findings.copy.target),
         facts=facts,
         warnings=[[printable(line) for line in text.split("\n")] for text in result.warnings],
-        strongest=strongest,
-        ranked=ranked,
-        counts=sorted({*result.counts} - {0}) if "counts" in result.holds else [],
-        discoveries=None if pairs is None else summary.discoveries(pairs),
-        map=None if pairs is None else charts.heat_map(result, pairs),
+        sections=findings.sections(),
         views=_views(view.learnt(plan)),
         totals=totals(result),
         settings=json.dumps(plan, indent=1),

@@ -13,14 +13,14 @@ from typing import Any
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock, sync_folder
-from mpc_spearman.results.parts import PARTS
+from mpc_spearman.results.outcome import TABLES
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 _LOCK = ".lock"
 STATUS = "status.json"
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
-FILES = {part.file for part in PARTS.values()} | {"cost.csv", "report.html", "record.json", STATUS}
+FILES = {form.file for form in TABLES.values()} | {"cost.csv", "report.html", "record.json", STATUS}
 
 
 def replace(directory: str | Path, files: Mapping[str, str]) -> Path:

@@ -9,32 +9,31 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from mpc_spearman.errors import OutputError
-from mpc_spearman.results import cells, run_directory
-from mpc_spearman.results.parts import COST, PARTS
+from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.tables import Form, labelled
+from mpc_spearman.levels import findings_of
+from mpc_spearman.results import cells, report, run_directory
+from mpc_spearman.results.outcome import COST, TABLES, Outcome
 from mpc_spearman.version import __version__
-
-if TYPE_CHECKING:
-    from mpc_spearman.results.result import Result
 
 RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
-_SERIES = tuple(name for name, part in PARTS.items() if part.file == "result.json")
+_SERIES = [name for name, form in TABLES.items() if form.is_series]
+_READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {float: cells.number, int: int}
 
 
-def texts(result: Result) -> dict[str, str]:
+def texts(result: Outcome) -> dict[str, str]:
     """Write a result as the text of each of its files."""
-    from mpc_spearman.results import report  # only a saved result needs its page and the template engine
-
-    held = result.holds
-    series = {name: getattr(result, name).tolist() for name in _SERIES if name in held}
+    held = result.findings.held
+    series = {name: held[name].tolist() for name in _SERIES if name in held}
     about = {
         "schema_version": run_directory.SCHEMA_VERSION,
         "package_version": __version__,
@@ -46,18 +45,13 @@ def texts(result: Result) -> dict[str, str]:
         "offered": result.offered,
         "warnings": list(result.warnings),
         "holds": list(held),
-        "features": list(result.strengths.index) if "strengths" in held else None,
+        "features": list(held[next(iter(series))].index) if series else None,
         **dict.fromkeys(_SERIES),
         **{name: [None if math.isnan(one) else one for one in each] for name, each in series.items()},
         "plan": result.plan,
     }
-    files = {"cost.csv": COST.text(result.cost)}
-    for name in held:
-        if name not in _SERIES:
-            table = getattr(result, name)
-            if name == "ranking":  # which has an empty column for strengths that are not known
-                table = table.reindex(columns=PARTS[name].columns)
-            files[PARTS[name].file] = PARTS[name].text(table)
+    files = {"cost.csv": csv_text(COST, result.cost)}
+    files |= {TABLES[name].file: csv_text(TABLES[name], held[name]) for name in held if name not in series}
     if result.record is not None:
         files[RECORD] = result.record
     files["report.html"] = report.render(result)
@@ -84,23 +78,49 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Read a run directory as what `Result` is made from; errors are those that `Result.load` catches."""
+def csv_text(form: Form, table: pd.DataFrame) -> str:
+    """Write a table as CSV."""
+    keys = table.index.to_frame().itertuples(index=False, name=None) if form.index else [()] * len(table)
+    rows = table.itertuples(index=False, name=None)
+    lines = ([*key, *row] for key, row in zip(keys, rows, strict=True))
+    return cells.csv_text([*form.index, *table.columns], lines)
+
+
+def read_csv(form: Form, text: str) -> pd.DataFrame:
+    """Read what `csv_text` wrote; `ValueError` if it is something else."""
+    header, rows = cells.read_csv(text)
+    k = len(form.index)
+    names = list(map(cells.read, header[k:]))
+    values: Any
+    if form.columns is None:
+        values = np.array([[cells.number(cell) for cell in row[k:]] for row in rows])
+    else:
+        read = [_READ.get(kind, cells.read) for kind in form.columns.values()]
+        values = [[of(cell) for of, cell in zip(read, row[k:], strict=True)] for row in rows]
+    keys = [tuple(map(cells.read, row[:k])) for row in rows]
+    index = labelled(keys if k > 1 else [key for (key,) in keys], form.index) if k else None
+    table: pd.DataFrame = form.plain(pd.DataFrame(values, index=index, columns=names))
+    return table
+
+
+def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
+    """Read a run directory as the arguments of `Outcome`; errors are those that `Result.load` catches."""
     about = run_directory.read_about(folder)
     files = _as_written(folder, about)
-    parts: dict[str, Any] = {
-        key: about[key] for key in ("plan", "party", "role", "n", "warnings", "alignment", "offered")
-    }
-    parts |= {"cost": COST.read(files["cost.csv"]), "record": files.get(RECORD)}
+    copy = Copy(**{key: about[key] for key in ("plan", "party", "role")}, n=int(about["n"]))
+    kind, tables = findings_of(copy.plan, copy.role), dict[str, Any]()
     for name in about["holds"]:
-        if name in _SERIES:
-            dtype = np.int64 if name == "counts" else np.float64
-            parts[name] = pd.Series(about[name], about["features"], dtype=dtype)
+        form = kind.tables.get(name, TABLES[name])
+        if form.is_series:
+            kinds: Any = form.columns  # one, of floats or integers
+            tables[name] = pd.Series(about[name], about["features"], dtype=next(iter(kinds.values())))
         else:
-            parts[name] = PARTS[name].read(files[PARTS[name].file])
-    if "ranking" in parts and "strengths" not in parts:
-        del parts["ranking"]["strength"]
-    return parts
+            tables[name] = read_csv(form, files[form.file])
+    return kind(copy, tables), {
+        **{key: about[key] for key in ("warnings", "alignment", "offered")},
+        "cost": read_csv(COST, files["cost.csv"]),
+        "record": files.get(RECORD),
+    }
 
 
 def _as_written(folder: Path, about: Mapping[str, Any]) -> dict[str, str]:

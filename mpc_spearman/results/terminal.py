@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from rich.filesize import decimal
 
-from mpc_spearman.results import summary
+from mpc_spearman.findings import sections
 from mpc_spearman.results.costs import totals
+from mpc_spearman.results.outcome import Outcome
 from mpc_spearman.units import human_seconds, printable
 
 if TYPE_CHECKING:
@@ -15,15 +16,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mpc_spearman.results.result import Result
-
-#: Pairs, lines and warnings shown; the rest is in the files and in the report.
-_STRONGEST = 5
-_SHOWN = 20
+#: Warnings shown; the rest is in the report.
 _SHOWN_WARNINGS = 3
 
 
-def show(result: Result, folder: Path) -> None:
+def show(result: Outcome, folder: Path) -> None:
     """Print what a command's run has found, and where its report is."""
     from rich.console import Console
 
@@ -35,7 +32,7 @@ def show(result: Result, folder: Path) -> None:
     console.print(f"Report: {folder / 'report.html'}", highlight=False, soft_wrap=True, markup=False)
 
 
-def summarize(result: Result, console: Console) -> None:
+def summarize(result: Outcome, console: Console) -> None:
     """Print a party's result: pairs, ranking, warnings and what the run cost."""
     from rich.table import Table
     from rich.text import Text
@@ -44,32 +41,27 @@ def summarize(result: Result, console: Console) -> None:
         if sentence:
             console.print(Text(printable(_ascii(sentence)), style))
 
-    def tabulate(table: summary.Table) -> None:
+    def tabulate(table: sections.Table, count: int) -> None:
         shown = Table(box=None, pad_edge=False)
         for name in table.head:
-            shown.add_column(_ascii(name), justify="left" if name in summary.WORDS else "right")
-        for line in table.lines[:_SHOWN]:
+            shown.add_column(_ascii(name), justify="left" if name in table.texts else "right")
+        for line in table.lines[:count]:
             shown.add_row(*(Text(_ascii(text)) for text in line.cells))
         console.print(shown)
+        if (more := len(table.lines) + table.more - count) > 0:
+            say(f"... and {more:,} more, in {table.file}", "dim")
 
-    pairs, ranked = summary.pairs(result), summary.ranked(result)
-    say(summary.headline(result, pairs) + ".", "bold")
-    if pairs is not None:
-        tabulate(summary.pair_table(result, pairs, _STRONGEST))
-        if least := summary.detectable(result, pairs):
-            say(f"{least} q assumes one row per person, and independent people.")
-        say(summary.first(result) + ".", "bold")
-    if ranked is not None:
-        tabulate(ranked)
-        if len(ranked.lines) > _SHOWN:
-            file = "ranking.csv" if "ranking" in result.holds else "canonical.csv"
-            say(f"... and {len(ranked.lines) - _SHOWN} more, in {file}", "dim")
-    for sentence in (summary.resolution(result), summary.by_size(result), summary.unseen(result)):
-        say(sentence)
-    if not {"strengths", "explained"} & set(result.holds) and result.plan["reveal"] != "canonical":
-        say(result.withheld("ranking") or result.withheld("strengths"), "dim")
+    say(f"{result.findings.headline()}.", "bold")
+    for section in result.findings.sections():
+        if section.lead:
+            say(f"{section.lead}.", "bold")
+        if section.table is not None:
+            tabulate(section.table, section.short)
+        for sentence in section.notes:
+            say(sentence)
+    say(result.lacks, "dim")
     if result.offered:
-        say(f"Rows: {summary.rows(result)}.")
+        say(f"Rows: {result.rows}.")
     for text in result.warnings[:_SHOWN_WARNINGS]:
         sentence, *which = text.split("\n")
         say(f"Warning: {sentence}{' (listed in the report)' if which else ''}", "yellow")

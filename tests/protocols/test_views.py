@@ -17,7 +17,7 @@ import pytest
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.results.parts import PARTS
+from mpc_spearman.results.outcome import TABLES as FORMS
 from mpc_spearman.statistics.columns import Columns, rounded
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.kinds import Kind
@@ -250,7 +250,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
         directory = run.roles.staging / party
         names = {"result.json", "cost.csv", "report.html", "record.json"}
         names |= {"ranking.csv"} if grant != "nothing" else set()
-        names |= {PARTS[part].file for part in MATRICES} if grant == "coefficients" else set()
+        names |= {FORMS[part].file for part in MATRICES} if grant == "coefficients" else set()
         names |= {"estimators.csv"} if (party, grant) == ("C", "coefficients") else set()
         assert {path.name for path in directory.iterdir()} == names
         # In the costs any number may turn up.

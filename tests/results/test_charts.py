@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc_spearman.results import report, summary
+from mpc_spearman.findings.sections import number
+from mpc_spearman.results import report
 from mpc_spearman.results.charts import LONGEST_SIDE, HeatMap, heat_map
 from mpc_spearman.results.result import Result
-from mpc_spearman.results.summary import number
 from mpc_spearman.statistics.columns import Ties
 from support.made_results import computed, made, matrix_of, page, parts, shared_plan, small, synthetic, tables
 
 
 def drawn(result: Result) -> HeatMap:
-    pairs = summary.pairs(result)
-    assert pairs is not None
-    return heat_map(result, pairs)
+    (matrix,) = (section.matrix for section in result.findings.sections() if section.matrix)
+    return heat_map(matrix)
 
 
 def of(values: Any) -> Result:

@@ -20,6 +20,9 @@ from mpc_spearman import Result, load_plan
 from mpc_spearman.cli.main import main
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
+from mpc_spearman.findings.explained import Explained
+from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.tables import Labels
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -60,6 +63,16 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
         **held,
     }
     return made(**(base | changes))
+
+
+def explained_alone(source: str) -> Result:
+    """The target's copy of a run at ``reveal: explained``."""
+    plan = shared_plan(source, reveal="explained", results={"target": "explained", "sources": "nothing"})
+    plan["results"]["precision"] = "exact"
+    numbers = {"explained": np.full((1, 3), 0.5), "explained_noise": np.zeros((1, 3)), "kept": np.array([2])}
+    copy = Copy(plan, "B", "target", 5000)
+    tables = Explained.derive(copy, numbers, Labels(target=FEATURES))
+    return Result(Explained(copy, tables), cost=costs("B"), alignment=TAG)
 
 
 Save = Callable[..., list[Path]]
@@ -242,8 +255,8 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("a", ROW), "party 'a' is in more than one"),
         (result("D", ROW, role="coordinator", party="C"), "is the copy of C, the coordinator"),
         (result("D", ROW, holds="ranking"), r"orders cannot be merged.*\(results\.target\)"),
-        (result("D", ROW, holds="nothing"), "holds no result at all"),
-        (result("D", ROW, plan={"reveal": "explained"}, holds="nothing"), "explained cannot be merged"),
+        (result("D", ROW, holds="nothing"), "holds nothing that can be merged"),
+        (explained_alone("D"), "its numbers cannot be merged: each is of one source alone"),
     ],
 )
 def test_results_that_do_not_belong_together(

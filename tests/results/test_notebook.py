@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpc_spearman import NotRevealed, correlate
-from support.made_results import computed, shared_plan, small, tables, without
+from support.made_results import computed, granted, small, tables
 from support.references import normal_tables
 
 
@@ -65,7 +65,7 @@ def test_two_tables_are_correlated_over_the_people_that_both_have() -> None:
 
 
 def test_what_was_not_revealed_is_not_shown() -> None:
-    strengths = without("coefficients", "columns", plan=shared_plan(reveal="strengths"))
+    strengths = granted("strengths")
     with pytest.raises(NotRevealed):
         strengths.pairs()
     assert ">ρ<" in small()._repr_html_()

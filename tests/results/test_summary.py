@@ -9,9 +9,9 @@ from rich.console import Console
 
 from mpc_spearman import units
 from mpc_spearman.errors import NotRevealed
-from mpc_spearman.results import summary, terminal
+from mpc_spearman.results import terminal
 from mpc_spearman.results.result import Result
-from support.made_results import computed, cost_table, page, shared_plan, synthetic, tables
+from support.made_results import computed, cost_table, made, page, shared_plan, synthetic, tables
 
 # --- costs ---------------------------------------------------------------------------------------------
 
@@ -63,15 +63,15 @@ def printed(result: Result, encoding: str = "utf-8") -> str:
 def test_the_summary_shows_ranking_warnings_and_lines_of_cost() -> None:
     result = synthetic(cost=COSTS, warnings=["mind the ties"])
     lines = printed(result).splitlines()
-    pairs = summary.pairs(result)
-    assert pairs is not None
-    assert lines[0] == terminal._ascii(summary.headline(result, pairs)) + "."
+    pairs = result.pairs()
+    assert lines[0] == terminal._ascii(result.findings.headline()) + "."
     assert lines[1].split() == ["pair", "rho", "95", "%", "interval", "q"]
     assert [line.split()[:3] for line in lines[2:7]] == [
         [pair.source, "x", pair.target] for pair in pairs.head(5).itertuples()
     ]
     start = next(at for at, line in enumerate(lines) if line.startswith("position"))
-    assert lines[start - 1] == terminal._ascii(summary.first(result)) + "."
+    (ranked,) = (one for one in result.findings.sections() if one.title == "Ranking")
+    assert lines[start - 1] == terminal._ascii(ranked.lead) + "."
     assert any("assumes one row per person" in line for line in lines[7:start])
     rows = [line.split() for line in lines[start + 1 : start + 7]]
     assert [row[1] for row in rows] == list(result.ranking["feature"])
@@ -105,7 +105,7 @@ def test_a_long_ranking_is_cut_on_the_terminal() -> None:
     text = printed(synthetic(400, 3, 50, warnings=[f"w{i}" for i in range(12)]))
     assert "... and 30 more, in ranking.csv" in text
     assert "The report has 9 more." in text
-    assert len(text.splitlines()) <= 40
+    assert len(text.splitlines()) <= 45
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
@@ -120,8 +120,8 @@ def test_no_name_controls_the_terminal(encoding: str) -> None:
 
 def test_a_copy_without_a_ranking_says_why() -> None:
     plan = shared_plan()
-    text = printed(Result(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"]))
-    assert "holds no ranking" in text
+    text = printed(made(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"]))
+    assert "holds no result" in text
     assert "(results.sources)" in text
     assert "wire    540 bytes in 3 messages, 1 rounds, A alone" in text
 
@@ -129,7 +129,7 @@ def test_a_copy_without_a_ranking_says_why() -> None:
 def test_a_copy_without_canonical_correlations_says_why() -> None:
     plan = shared_plan(reveal="canonical", results={"target": "canonical", "sources": "nothing"})
     plan["results"]["precision"] = "statistical"
-    result = Result(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"])
+    result = made(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"])
     assert "The canonical correlations are not in this result" in printed(result)
     assert "ranking" not in printed(result)
     assert "The canonical correlations are not in this result" in page(result).text

@@ -12,7 +12,11 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.data.ranks import rank_columns
-from mpc_spearman.results import derived, report, saved
+from mpc_spearman.findings.coefficients import Coefficients, column_table
+from mpc_spearman.findings.findings import Copy
+from mpc_spearman.levels import findings_of
+from mpc_spearman.results import report, saved
+from mpc_spearman.results.outcome import TABLES
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.columns import Columns, Ties
@@ -40,12 +44,12 @@ def costs(*parties: str) -> pd.DataFrame:
 
 def made(**about: Any) -> Result:
     """Make a result, with what follows from its coefficients where that is not given."""
-    matrix, columns = about.get("coefficients"), about.get("columns")
-    if matrix is not None and columns is not None and "pvalues" not in about:
-        plan = about["plan"]
-        pairs = derived.evidence(matrix, columns, about.get("noise"), about["n"], plan["estimator"])
-        about |= derived.inferences(matrix, pairs, plan["confidence"])
-    return Result(**about)
+    copy = Copy(*(about.pop(key) for key in ("plan", "party", "role", "n")))
+    tables = {name: about.pop(name) for name in TABLES if about.get(name) is not None}
+    if {"coefficients", "columns"} <= tables.keys() and "pvalues" not in tables:
+        tables |= Coefficients.inferred(copy, tables["coefficients"], tables["columns"], tables.get("noise"))
+    about = {key: value for key, value in about.items() if key not in TABLES}
+    return Result(findings_of(copy.plan, copy.role)(copy, tables), **about)
 
 
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:
@@ -59,7 +63,7 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
     about = {"plan": plan, "party": coordinator, "role": "coordinator", "n": len(target)}
     cost = costs(coordinator, "B", *source)
     columns = pd.concat(
-        derived.column_table(
+        column_table(
             [(party, str(name)) for name in table],
             Columns.of(rank_columns([table[name].to_numpy() for name in table])),
         )
@@ -129,7 +133,7 @@ def parts(
     listed = {"position": positions, "feature": [names[q] for q in order], "strength": mu[order]}
     return {
         "coefficients": matrix,
-        "columns": derived.column_table(labels, alike),
+        "columns": column_table(labels, alike),
         "strengths": pd.Series(mu, names),
         "counts": pd.Series(counts, names),
         "ranking": pd.DataFrame(listed),
@@ -151,8 +155,18 @@ def small(**changes: Any) -> Result:
     return made(**(about | {"cost": costs("C", "B", "A")} | parts(matrix, plan) | changes))
 
 
-def without(*absent: str, **changes: Any) -> Result:
-    return small(**dict.fromkeys(absent), **changes)
+def granted(grant: str, **changes: Any) -> Result:
+    """Return the target's copy of `small` with no more than a grant."""
+    about = {
+        "plan": shared_plan(results={"target": grant, "sources": "nothing", "precision": "exact"}),
+        "party": "B",
+        "role": "target",
+        **changes,
+    }
+    full, held = small(), findings_of(about["plan"], about["role"]).tables
+    if grant == "ranking":
+        about["ranking"] = full.ranking[["position", "feature"]]
+    return small(**{name: None for name in TABLES if name not in held} | about)
 
 
 def change(file: Path, old: str, new: str) -> None:

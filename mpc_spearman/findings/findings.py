@@ -1,0 +1,144 @@
+"""The contract of what a party's copy of a result holds and says, and a copy that holds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pandas as pd
+
+from mpc_spearman.errors import NotRevealed
+from mpc_spearman.findings.sections import Section
+from mpc_spearman.findings.tables import Form, Labels, Numbers
+from mpc_spearman.units import printable
+
+RoleName = Literal["coordinator", "target", "source"]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Whose copy it is, of which run: the plan's shared part, and the number of aligned rows."""
+
+    plan: Mapping[str, Any]
+    party: str
+    role: RoleName
+    n: int
+
+    def __post_init__(self) -> None:
+        of_role = {"coordinator": [self.plan["parties"]["coordinator"]["name"]], "target": [self.target]}
+        if self.party not in of_role.get(self.role, self.sources):
+            raise ValueError(f"{self.party} is not the {self.role} of its plan")
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources, in roster order."""
+        return [source["name"] for source in self.plan["parties"]["sources"]]
+
+    @property
+    def target(self) -> str:
+        """Name of the target."""
+        return str(self.plan["parties"]["target"]["name"])
+
+
+class Findings:
+    """What a party was given of a run's numbers, as tables, and what these say.
+
+    A subclass is for one level of ``reveal`` or grant of ``results``. This one is for a copy with nothing.
+    """
+
+    #: Every table that a copy can hold; the first is what people come for.
+    tables: ClassVar[Mapping[str, Form]] = {}
+    #: Why copies of several runs with other sources cannot be merged; empty if they can.
+    unmergeable: ClassVar[str] = "it holds nothing that can be merged"
+
+    def __init__(self, copy: Copy, tables: Mapping[str, Any]) -> None:
+        """Take tables, copied; `ValueError` if they contradict each other, or are not for this party."""
+        self.copy, self.plan, self.n = copy, copy.plan, copy.n
+        for name in tables:
+            form = self.tables.get(name)
+            if form is None or (form.coordinator and copy.role != "coordinator"):
+                raise ValueError(f"the plan in it does not give {name} to this party")
+        self.held = {name: form.plain(tables[name]) for name, form in self.tables.items() if name in tables}
+        for name in [*self.tables][:1]:
+            if name not in self.held:
+                raise ValueError(f"the {self.tables[name].words} are missing")
+        labels = self.labels
+        if not {party for party, _ in labels.sources} <= {*copy.sources}:
+            raise ValueError("its rows are not those of this plan's sources")
+        for name, table in self.held.items():
+            self.tables[name].check(table, labels, copy.target)
+
+    # --- from numbers to tables
+
+    @classmethod
+    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+        """Label a party's numbers, and compute what follows from them, which tells it nothing more."""
+        return {}
+
+    @classmethod
+    def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
+        """Return the tables of one run with all sources, from copies of runs with some of them each."""
+        raise NotImplementedError
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the tables here."""
+        for name, table in self.held.items():
+            if self.tables[name].columns is None:
+                return Labels(list(table.index), list(table.columns))
+        series = [table for name, table in self.held.items() if self.tables[name].is_series]
+        return Labels((), list(series[0].index) if series else ())
+
+    # --- what a record shows
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Sizes of the arrays in the message that passed these numbers on."""
+        rows, copy = len(self.labels.sources), self.copy
+        sources = 1 if copy.role == "source" else len(copy.sources)
+        return {"m_target": len(self.labels.target), "m_source": rows, "m_sources": rows, "sources": sources}
+
+    def labels_of(self, numbers: Numbers) -> Labels:
+        """Return the labels with which these tables were made from the numbers of a message."""
+        return self.labels
+
+    def shows(self, numbers: Numbers) -> bool:
+        """Return whether these tables are what follows from the numbers of a message."""
+        labels = self.labels_of(numbers)
+        names = {"source_names": [name for _, name in labels.sources], "target_names": [*labels.target]}
+        if any(list(numbers[key]) != names[key] for key in names.keys() & numbers.keys()):
+            return False
+        derived = type(self)(self.copy, self.derive(self.copy, numbers, labels)).held
+        return derived.keys() == self.held.keys() and all(
+            self.tables[name].same(table, self.held[name]) for name, table in derived.items()
+        )
+
+    # --- what is said
+
+    def warnings(self) -> list[str]:
+        """Return what a reader of these tables must know, as far as the tables tell it."""
+        return []
+
+    def facts(self) -> dict[str, str]:
+        """Return settings of the plan that give these numbers their meaning, by their names for people."""
+        return {}
+
+    def precision(self) -> str:
+        """Say how exact the numbers of this copy are."""
+        if self.plan["results"]["precision"] == "exact":
+            return "exact"
+        privacy = self.plan["privacy"]
+        return f"with noise, for privacy.loss {privacy['loss']:g} and unit {privacy['unit']}"
+
+    def headline(self) -> str:
+        """Return one sentence with the outcome, without its full stop."""
+        return f"This copy of {printable(self.copy.party)} ({self.copy.role}) holds no result"
+
+    def sections(self) -> list[Section]:
+        """Return all that is shown, in reading order."""
+        return []
+
+    def pairs(self) -> pd.DataFrame:
+        """Return one row for each pair of columns, if a level has numbers of pairs; `NotRevealed`."""
+        raise NotRevealed("This copy of the result has no numbers of single pairs of columns.")

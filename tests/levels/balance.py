@@ -1,0 +1,65 @@
+"""``balance``: the share of a feature's coefficients that are positive. A level made up for a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from mpc_spearman.findings import findings
+from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.sections import Line, Section, Table, number
+from mpc_spearman.findings.tables import Form, Labels, Numbers, series
+from mpc_spearman.levels.coefficients import Coefficients
+from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.rows import COORDINATOR, TARGET
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.units import printable
+from mpc_spearman.wire.kinds import Field, Kind, Row
+
+
+class Findings(findings.Findings):
+    """One share for each feature."""
+
+    tables: ClassVar[Mapping[str, Form]] = {"balance": series("balances", "balance")}
+
+    @classmethod
+    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+        return {"balance": pd.Series(numbers["balance"], list(labels.target))}
+
+    def warnings(self) -> list[str]:
+        return ["a made-up level warns"]
+
+    def headline(self) -> str:
+        return f"The most balanced feature is {printable(str((self.held['balance'] - 0.5).abs().idxmin()))}"
+
+    def sections(self) -> list[Section]:
+        rows = self.held["balance"].items()
+        lines = [Line((printable(str(name)), number(value)), value) for name, value in rows]
+        return [Section("Balance", table=Table(("feature", "balance"), lines, "result.json"))]
+
+
+class Balance(Coefficients):
+    """C opens the products of `coefficients`, and passes on only how many of them are positive."""
+
+    name = "balance"
+    findings: ClassVar[type[findings.Findings]] = Findings
+    opens = "the exact product of every pair of columns"
+    granted = (
+        Row(
+            Kind.RESULT, COORDINATOR, TARGET,
+            (Field("balance", "float64", ("m_target",), "the share of positive coefficients"),),
+        ),
+    )  # fmt: skip
+
+    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+        return {"balance": (super().conclude(opened, told, shapes)["coefficients"] > 0).mean(axis=0)}
+
+    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+        return []
+
+    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
+        return {name: np.round(values, 2) for name, values in numbers.items()}
