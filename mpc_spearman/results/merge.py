@@ -58,7 +58,7 @@ def _check_mergeable(folder: Path, result: Result) -> None:
             result.role != "target",
             f"it is the copy of {result.party}, the {result.role}: merge the target's run directories",
         ),
-        (why, f"{why}. {result.lacks}" if result.lacks else why),
+        (why, f"{why}. {result.lacks()}" if result.lacks() else why),
         (
             result.alignment is None,
             "it has no tag of its row ids, which may differ from those of the other runs: set "

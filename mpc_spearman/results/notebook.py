@@ -45,7 +45,7 @@ def figure(result: Outcome) -> Figure:
     shown = result.findings.sections()
     tables, matrices = [one.table for one in shown if one.table], [one.matrix for one in shown if one.matrix]
     if not tables:
-        raise NotRevealed(result.lacks or f"{result.findings.headline()}.")
+        raise NotRevealed(result.lacks() or f"{result.findings.headline()}.")
     from matplotlib.figure import Figure
 
     class Picture(Figure):

@@ -132,16 +132,14 @@ class Outcome:
             why = f"not in this result: the coordinator passes {granted!r} on to the {key} (results.{key})"
         return f"The {form.words} {'are' if form.words.endswith('s') else 'is'} {why}."
 
-    @property
     def lacks(self) -> str | None:
-        """A sentence about the first thing that was revealed, but not to this party; None if it has all."""
+        """Return a sentence about the first table that was revealed, but not to this party, if any."""
         for name, form in LEVELS[self.findings.plan["reveal"]].findings.tables.items():
             if name not in self.findings.tables and not form.coordinator:
                 return self.withheld(name)
         return None
 
-    @property
-    def rows(self) -> str:
-        """How many rows were used, and out of how many, as far as this copy knows."""
+    def rows_used(self) -> str:
+        """Say how many rows were used, and out of how many, as far as this copy knows."""
         of = ", ".join(f"{name} {rows:,}" for name, rows in self._offered.items())
         return f"{self.n:,}" + (f", common to all parties (of {of})" if of else "")

@@ -55,7 +55,7 @@ def render(result: Outcome) -> str:
 
     plan, findings = result.plan, result.findings
     facts = {
-        "Aligned rows": printable(result.rows),
+        "Aligned rows": printable(result.rows_used()),
         "Protocol": str(plan["protocol"]).upper(),
         "Revealed": plan["reveal"],
         **findings.facts(),

@@ -59,9 +59,9 @@ def summarize(result: Outcome, console: Console) -> None:
             tabulate(section.table, section.short)
         for sentence in section.notes:
             say(sentence)
-    say(result.lacks, "dim")
+    say(result.lacks(), "dim")
     if result.offered:
-        say(f"Rows: {result.rows}.")
+        say(f"Rows: {result.rows_used()}.")
     for text in result.warnings[:_SHOWN_WARNINGS]:
         sentence, *which = text.split("\n")
         say(f"Warning: {sentence}{' (listed in the report)' if which else ''}", "yellow")

@@ -32,7 +32,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.launch.local import arrow
 from mpc_spearman.launch.supervisor import Outcome
 from support import harness
-from support.made_results import costs
+from support.made_results import costs, empty
 from support.plans import mapping
 
 IDS = ["a", "b", "c", "d"]
@@ -237,7 +237,7 @@ def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
     for order in orders:
         its = load_plan(order.plan)
         role: Any = its.roster(order.party).me.role.value
-        Result(plan=its.shared(), party=order.party, role=role, n=4, cost=costs(order.party)).save(order.out)
+        empty(its, order.party, role, 4, costs(order.party)).save(order.out)
     return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
 
 

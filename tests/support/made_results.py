@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import rank_columns
 from mpc_spearman.findings.coefficients import Coefficients, column_table
 from mpc_spearman.findings.findings import Copy
@@ -167,6 +168,13 @@ def granted(grant: str, **changes: Any) -> Result:
     if grant == "ranking":
         about["ranking"] = full.ranking[["position", "feature"]]
     return small(**{name: None for name in TABLES if name not in held} | about)
+
+
+def empty(plan: Plan, party: str, role: Any, n: int, cost: pd.DataFrame) -> Result:
+    """Return a copy without any numbers, of a plan that gives nobody any."""
+    results = {**plan.shared()["results"], "target": "nothing", "sources": "nothing"}
+    shared = {**plan.shared(), "reveal": "ranking", "opened_to": "target", "results": results}
+    return made(plan=shared, party=party, role=role, n=n, cost=cost)
 
 
 def change(file: Path, old: str, new: str) -> None:

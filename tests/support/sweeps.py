@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 import pyarrow.dataset as arrow
 
-from mpc_spearman import Result
 from mpc_spearman.comparison import TIDY
 from mpc_spearman.config import Plan
 from mpc_spearman.wire.meter import COLUMNS, costed
 from support.harness import ROOT
+from support.made_results import empty
 from support.plans import plan
 
 CONFIGS = ROOT / "configs"
@@ -42,8 +42,7 @@ class FakeRuns:
             raise self.error
         cost, roles = self.cost(n, plan.protocol), {"C": "coordinator", "B": "target", "A": "source"}
         for party, role in roles.items():
-            result = Result(plan=plan.shared(), party=party, role=role, n=n, cost=cost)  # type: ignore[arg-type]
-            result.save(out / party)
+            empty(plan, party, role, n, cost).save(out / party)
 
     def cost(self, n: int, protocol: str = "mpc") -> pd.DataFrame:
         phases = costed(protocol)

@@ -1,0 +1,52 @@
+"""Modules import only from further down the list of packages, and no package has a circle of imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import mpc_spearman
+
+ROOT = Path(mpc_spearman.__file__).parents[1]
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "mpc_spearman").rglob("*.py")
+}
+#: The packages of the list, from the commands down.
+ORDER = re.findall(r"^``(\w+)``  ", mpc_spearman.__doc__ or "", re.M)
+
+
+def imported(module: str) -> set[str]:
+    """Return the package's modules that a module imports anywhere in it, for types alone as well."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mpc_spearman"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in MODULES else str(node.module) for name in names}
+    return found - {module}
+
+
+def place(module: str) -> int:
+    package = module.split(".")[1] if "." in module else ""
+    return ORDER.index(package) if package in ORDER else len(ORDER)
+
+
+def test_no_module_imports_from_further_up_the_list() -> None:
+    assert {"findings", "results", "levels", "data"} <= {*ORDER}
+    up = [
+        (module, other)
+        for module in MODULES
+        for other in imported(module)
+        if module not in ("mpc_spearman", "mpc_spearman.__main__") and place(other) < place(module)
+    ]
+    assert not up
+
+
+@pytest.mark.parametrize("package", ["results", "findings", "levels", "protocols", "wire", "network", "data"])
+def test_no_modules_of_a_package_import_each_other_in_a_circle(package: str) -> None:
+    inside = {name for name in MODULES if name.startswith(f"mpc_spearman.{package}")}
+    assert [*TopologicalSorter({name: imported(name) & inside for name in inside}).static_order()]
