@@ -108,5 +108,5 @@ def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequen
     kind = findings_of(plan, me.role.value)
     findings = kind(copy, kind.derive(copy, numbers, labels))
     said = [*notes.cautions, *warnings, *findings.warnings()]
-    more = {"alignment": notes.alignment, "offered": notes.offered}
+    more: dict[str, Any] = {"alignment": notes.alignment, "offered": notes.offered}
     return Result(findings, cost=account(run), warnings=said, **more)
