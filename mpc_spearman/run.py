@@ -46,7 +46,7 @@ class Meeting(Protocol):
 
 @dataclass
 class Notes:
-    """What a run notes about itself, for its result and its signed record."""
+    """What a run notes about itself, for its result, its signed record and the owner's ledger."""
 
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
     #: What a reader must know about how the result was computed.
@@ -55,6 +55,10 @@ class Notes:
     granted: dict[str, bytes] = field(default_factory=dict)
     #: If rows were intersected: how many each party offered, as far as this party knows.
     offered: dict[str, int] = field(default_factory=dict)
+    #: How many rows all data parties have, once they have found them under ``alignment: intersect``.
+    common: int | None = None
+    #: Whether this run has a line in the owner's ledger.
+    in_ledger: bool = False
     #: The target's tag of its row ids, for its own result only.
     alignment: str | None = None
 
@@ -69,6 +73,8 @@ class Run:
     progress: Progress = lambda phase, done, of: None
     say: Say = lambda text: None
     approval: Approval | None = None
+    #: The name of the plan's file, for the owner's ledger.
+    plan_name: str = ""
     #: The owner's folder of ranks for later runs.
     keep_ranks: Path | None = None
     #: Of the blocks of rows in which tables are shared; the same at all parties.

@@ -38,6 +38,7 @@ def run(parsed: argparse.Namespace) -> int:
                 out,
                 earlier_ledger=Path(parsed.plan).with_name(f"{party}.ledger"),
                 keep_ranks=parsed.keep_ranks,
+                plan_name=Path(parsed.plan).stem,
                 watch=shown.watch,
                 note=shown.note,
             )

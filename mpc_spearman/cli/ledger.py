@@ -7,22 +7,32 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from textwrap import wrap
+from textwrap import shorten, wrap
 
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from mpc_spearman.cli.arguments import path
-from mpc_spearman.privacy.charges import Entry, Forgotten, balances
+from mpc_spearman.privacy.charges import (
+    COMMON_ROWS,
+    Charge,
+    ChargedRun,
+    Ended,
+    Entry,
+    Forgotten,
+    Started,
+    balances,
+)
 from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.units import printable
 
 _MEANING = """\
-told: the sum of the privacy losses (privacy.loss) of the counted runs; policy.lifetime is its limit. At 2,
-an attacker who knows everything except which of two rows is whose guesses right 84 times in 100 at most;
-at 4, 92 times. of values: the same for runs with privacy.unit: value. without bound: exact runs, which no sum
-covers. A run counts once it is allowed, even if it fails later. At coefficients and differences the
-coordinator's exact numbers are listed but not counted: it is trusted not to pass them on."""
+used: the sum of the privacy losses (privacy.loss) of the counted runs, and the limit (policy.lifetime) at the
+last run. At 2, an attacker who knows everything except which of two rows is whose guesses right 84 times in
+100 at most; at 4, 92 times. of values: the same for runs with privacy.unit: value. without bound: exact runs,
+which no sum covers. A run counts once it is charged, even if it fails later. At coefficients and differences
+the coordinator's exact numbers are listed but not counted: it is trusted not to pass them on."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -55,28 +65,66 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def _history(entries: Sequence[Entry]) -> Table:
-    plan = Column("plan", width=19)  # four groups of its digest in a line
-    table = Table("time", plan, "rows", "columns", "who was told what", box=None, pad_edge=False)
+    """Return a table with a row for each run and each partner that was forgotten, oldest first."""
+    table = Table("time", "plan", "rows", "columns", "who was told what", box=None, pad_edge=False)
+    charges = {entry.run.id: entry.run for entry in entries if isinstance(entry, Charge) and entry.run.id}
+    starts = {entry.started.id: entry for entry in entries if isinstance(entry, Started)}
+    ends = {entry.ended: entry for entry in entries if isinstance(entry, Ended)}
     for entry in entries:
         if isinstance(entry, Forgotten):
             table.add_row(entry.time, "", "", "", Text(f"{entry.partner}: forgotten, {entry.reason}"))
-            continue
-        run = entry.run
-        without = "of 0.2" if run.version == "0.2" else "exact"
-        told = "; ".join(
-            f"{name}: {one.what}, {without if one.loss is None else f'loss {one.loss:g}'}"
-            f"{'; not counted' if one.loss is None and not one.counted else ''}"
-            for name, one in run.told.items()
-        )
-        cells = " ".join(wrap(run.plan, 4)), str(run.rows), str(run.columns), told or "nobody: nothing"
-        table.add_row(entry.time, *map(Text, cells))
+        elif isinstance(entry, Started):
+            run = charges.get(entry.started.id)
+            rows = f"{entry.started.rows:,}"
+            if run is not None and run.rows != entry.started.rows:
+                rows = f"{run.rows:,} of {rows}"
+            parts = [_members(entry, run, ends.get(entry.started.id))]
+            parts += [_results(run) if run else "no results: it ended before it was charged"]
+            if end := ends.get(entry.started.id):
+                parts.append(f"ended by {end.error} of {end.party} in {end.phase}")
+            said = "; ".join(filter(None, parts))
+            table.add_row(entry.time, _plan(entry.started), rows, str(entry.started.columns), Text(said))
+        elif isinstance(entry, Charge) and entry.run.id not in starts:  # of an earlier version
+            run = entry.run
+            table.add_row(entry.time, _plan(run), f"{run.rows:,}", str(run.columns), Text(_results(run)))
     return table
 
 
+def _plan(run: ChargedRun) -> Text:
+    """Name a run's plan by its file and purpose, and by the beginning of its digest."""
+    purpose = shorten(printable(run.purpose), 60, placeholder=" ...") if run.purpose else ""
+    named, digest = ": ".join(filter(None, (run.name, purpose))), " ".join(wrap(run.plan[:16], 4))
+    return Text(f"{named} ({digest})" if named else digest)
+
+
+def _members(start: Started, run: ChargedRun | None, end: Ended | None) -> str:
+    """Say who learnt which of its own rows the owner's table has, and how many these are."""
+    others = [name for name, told in start.started.told.items() if told.what == COMMON_ROWS]
+    if not others:
+        return ""
+    rows = run.rows if run else end.rows if end else None
+    which = f"which {rows:,} of our rows" if rows is not None else "perhaps which of our rows"
+    also = "it also has" if len(others) == 1 else "they also have"
+    return f"{', '.join(others)} learnt {which} {also}"
+
+
+def _results(run: ChargedRun) -> str:
+    without = "of 0.2" if run.version == "0.2" else "exact"
+    return "; ".join(
+        f"{name}: no results"
+        if one.what == "nothing"
+        else f"{name}: {one.what}, {without if one.loss is None else f'loss {one.loss:g}'}"
+        f"{'; not counted' if one.loss is None and not one.counted else ''}"
+        for name, one in run.told.items()
+    )
+
+
 def _totals(entries: Sequence[Entry]) -> Table:
-    heads = ("partner", "runs that count", "told", "of values", "without bound", "since")
+    heads = ("partner", "runs that count", "used", "of values", "without bound", "since")
     table = Table(*heads, box=None, pad_edge=False)
+    limits = [entry.run.limit for entry in entries if isinstance(entry, Charge)]
+    limit = f" of {limits[-1]:g}" if limits and limits[-1] is not None else ""
     for one in balances(entries):
-        names, sums = ", ".join(sorted(one.names)), (f"{one.row:g}", f"{one.value:g}", str(one.exact))
-        table.add_row(*map(Text, (names, str(one.runs), *sums, one.since)))
+        names, sums = ", ".join(sorted(one.names)), (f"{one.row:g}{limit}", f"{one.value:g}{limit}")
+        table.add_row(*map(Text, (names, str(one.runs), *sums, str(one.exact), one.since)))
     return table

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpc_spearman.config import Approval, DataParty, Plan, check_approval
+from mpc_spearman.config import DataParty, Plan, check_approval
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.rendezvous import meeting_point
 from mpc_spearman.launch.status import Status
-from mpc_spearman.privacy.ledger import Ledger, check_used
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
 
@@ -27,6 +26,7 @@ def run_party(
     *,
     earlier_ledger: Path | None = None,
     keep_ranks: Path | None = None,
+    plan_name: str = "",
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
 ) -> Result:
@@ -35,7 +35,7 @@ def run_party(
     The plan has this party's local part. The run directory is ``out/<party>``; its ``status.json`` says that
     the run goes on, or how it ended, also where there is no result. If a data party's policy names no ledger,
     the run continues `earlier_ledger`, if there is such a file. Under `keep_ranks` the owner keeps its
-    table's ranks (docs/tables.md#keep-ranks-for-later-runs).
+    table's ranks (docs/tables.md#keep-ranks-for-later-runs). `plan_name` is what its ledger calls the plan.
 
     Raises the `MpcSpearmanError` that ended the run for this party.
     """
@@ -46,11 +46,9 @@ def run_party(
         with Status(directory, party, plan.digest().hex()) as status:
             approval = check_approval(plan, party)  # of the plan as it is written
             plan = _with_ledger(plan, party, earlier_ledger, note)
-            if approval is not None:
-                _check_runs(approval, plan, party)
             point = meeting_point(plan, party)
             assignment = Assignment.of(
-                plan, party, point, directory, approval=approval, keep_ranks=keep_ranks
+                plan, party, point, directory, approval=approval, keep_ranks=keep_ranks, plan_name=plan_name
             )
 
             def watch_phase(party: str, phase: str, done: int, of: int) -> None:
@@ -84,10 +82,3 @@ def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.
     note(party, f"continues {ledger}, an earlier version's ledger; name it in the local file (policy.ledger)")
     policy = own.policy.model_copy(update={"ledger": ledger})
     return plan.with_party(own.model_copy(update={"policy": policy}))
-
-
-def _check_runs(approval: Approval, plan: Plan, party: str) -> None:
-    """See before anyone is met that an approval is not used up; the ledger counts a run before it sends."""
-    own = plan.party(party)
-    if isinstance(own, DataParty) and own.policy.ledger is not None:
-        check_used(approval, Ledger(own.policy.ledger).entries())

@@ -53,6 +53,7 @@ class Assignment:
     rehearsal: dict[str, Any] | None = field(default=None, repr=False)
     approval: dict[str, Any] | None = None
     keep_ranks: str | None = None
+    plan_name: str = ""
     frame: int = 0
 
     @classmethod
@@ -67,6 +68,7 @@ class Assignment:
         rehearsal: Rehearsal | None = None,
         approval: Approval | None = None,
         keep_ranks: Path | None = None,
+        plan_name: str = "",
     ) -> Assignment:
         """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
@@ -82,6 +84,7 @@ class Assignment:
             rehearsal=None if rehearsal is None else asdict(rehearsal),
             approval=None if approval is None else approval.model_dump(mode="json"),
             keep_ranks=None if keep_ranks is None else str(keep_ranks.absolute()),
+            plan_name=plan_name,
         )
 
     def line(self) -> bytes:

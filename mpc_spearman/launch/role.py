@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from mpc_spearman.parties import Role
+from mpc_spearman.protocols.charge import end
 from mpc_spearman.protocols.roles import run_coordinator, run_data_party
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
@@ -24,4 +25,5 @@ def run_role(run: Run, frame: pa.Table | None = None) -> Result:
             return run_data_party(run, frame)
         except BaseException as error:
             run.stop(error)
+            end(run, error)
             raise

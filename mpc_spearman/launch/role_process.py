@@ -124,6 +124,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         say=supervisor.note,
         approval=None if approval is None else Approval(**approval),
         keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
+        plan_name=assignment.plan_name,
     )
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     run_role(run, frame).save(assignment.out)

@@ -1,14 +1,17 @@
 """How much an owner's runs revealed to each partner: one sum per partner, over all levels and plans.
 
 Noise is fresh in every run, so losses add up (:mod:`mpc_spearman.privacy.loss`), whatever rows and columns
-the runs used. A partner is recognised by its name or key in an earlier run. A run without noise
-(``results.precision: exact``) has no bound: it is listed, but not in the sum. So is the coordinator's own
-exact copy at ``coefficients`` and ``differences``.
+the runs used. A partner is recognised by its name or key in an earlier run; whoever has a name of one and the
+key of another is both. A run without noise (``results.precision: exact``) has no bound: it is listed, but not
+in the sum. So is the coordinator's own exact copy at ``coefficients`` and ``differences``.
+
+A run has a line when it starts (`Started`), before anything about the table is sent, and one that charges it
+(`Charge`), before anything that is computed from columns is sent. If it fails, a line says how (`Ended`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -18,13 +21,19 @@ from mpc_spearman.config.fields import Section
 from mpc_spearman.data.refusals import show
 from mpc_spearman.version import __version__
 
+#: What others learn of a run before it is charged: how many rows and columns the owner has, or also which of
+#: their own rows it has.
+SIZES, COMMON_ROWS = "sizes", "common rows"
+
 
 class Told(Section):
-    """What one partner gets from a run: `what` is a grant, or the level for the coordinator.
+    """What one partner gets from a run.
 
-    `loss` is ρ, None for exact numbers, which have no bound. The coordinator's own exact copy is not
-    `counted`, only listed. Losses of different units (``privacy.unit``) are not added up. `identity` is the
-    partner's public key in the plan, or empty.
+    `what` is a grant or the level, ``nothing`` for a partner that gets no results, and of a run that has only
+    started ``sizes`` or ``common rows``. `loss` is ρ, None for exact numbers, which have no bound. What a
+    noisy number cannot reach, and the coordinator's own exact copy, is not `counted`, only listed. Losses of
+    different units (``privacy.unit``) are not added up. `identity` is the partner's public key in the plan,
+    or empty.
     """
 
     what: str
@@ -35,9 +44,12 @@ class Told(Section):
 
 
 class ChargedRun(Section):
-    """What an owner's run reveals to each partner; the shared plan's digest is hexadecimal.
+    """What an owner's run reveals to each partner.
 
-    `rows` and `columns` are the owner's in this run.
+    `id` is the run's, and `plan` the shared plan's digest, both hexadecimal; `name` is that of the plan's
+    file, `purpose` the plan's. `rows` and `columns` are the owner's in this run: when it starts those of its
+    table, when it is charged those that are used. `limit` is ``policy.lifetime``. Ledgers of earlier versions
+    have no `id`, `name`, `purpose` and `limit`.
     """
 
     party: str
@@ -46,6 +58,23 @@ class ChargedRun(Section):
     rows: int
     columns: int
     told: dict[str, Told]
+    id: str = ""
+    name: str = ""
+    purpose: str = ""
+    limit: float | None = None
+
+
+class Started(Section):
+    """A run that has started, when, and under which approval: what others learn before it is charged."""
+
+    time: str
+    started: ChargedRun
+    approval: str = ""
+
+    @property
+    def tells_members(self) -> bool:
+        """Whether others learn which of their rows the owner's table has."""
+        return any(told.what == COMMON_ROWS for told in self.started.told.values())
 
 
 class Charge(Section):
@@ -54,6 +83,20 @@ class Charge(Section):
     time: str
     run: ChargedRun
     approval: str = ""
+
+
+class Ended(Section):
+    """How a run ended that failed: an error's class, whose it was, and the phase.
+
+    `rows` are the rows that all have, if the parties have found them.
+    """
+
+    time: str
+    ended: str
+    error: str
+    party: str
+    phase: str
+    rows: int | None = None
 
 
 def _printable(text: str) -> str:
@@ -70,7 +113,7 @@ class Forgotten(Section):
     reason: Annotated[str, AfterValidator(_printable)]
 
 
-Entry = Charge | Forgotten
+Entry = Started | Charge | Ended | Forgotten
 
 
 @dataclass
@@ -103,52 +146,68 @@ class Balance:
 
 def balances(entries: Iterable[Entry]) -> list[Balance]:
     """Add up the losses of each partner, in order of first appearance."""
-    found: list[Balance] = []
+    known: list[Balance] = []
     for entry in entries:
         if isinstance(entry, Charge):
-            for name, told in entry.run.told.items():
-                if not told.counted:
-                    continue
-                one = Balance({name}, {told.identity} - {""}, 1, since=entry.time)
-                one.exact = int(told.loss is None)
-                setattr(one, told.unit, told.loss or 0.0)
-                same = [balance for balance in found if balance.is_of(name, told)]
-                first = same[0] if same else Balance()
-                for other in (*same[1:], one):
-                    first.add(other)
-                found = [balance for balance in found if balance not in same[1:]] + ([] if same else [first])
+            known = _added(known, entry.run.told, entry.time)
         elif isinstance(entry, Forgotten):
-            found = [
-                Balance(one.names, one.identities) if entry.partner in one.names else one for one in found
+            known = [
+                Balance(one.names, one.identities) if entry.partner in one.names else one for one in known
             ]
-    return found
+    return known
+
+
+def _added(known: list[Balance], told: Mapping[str, Told], time: str) -> list[Balance]:
+    """Return balances with one run more; those that turn out to be of one partner become one."""
+    for name, one in told.items():
+        if one.counted:
+            total = Balance({name}, {one.identity} - {""}, 1, since=time, exact=int(one.loss is None))
+            setattr(total, one.unit, one.loss or 0.0)
+            same = [balance for balance in known if balance.is_of(name, one)]
+            for balance in same:
+                total.add(balance)
+            place = known.index(same[0]) if same else len(known)
+            known = [balance for balance in known if balance not in same]
+            known.insert(place, total)
+    return known
 
 
 def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float) -> Iterator[str]:
     """Say for which partners a run would exceed ``policy.lifetime``; nothing if it may be charged."""
-    known = balances(entries)
-    for name, one in told.items():
-        had = next((balance for balance in known if balance.is_of(name, one)), Balance())
-        before = had.row if one.unit == "row" else had.value
-        if one.loss and before + one.loss > lifetime * (1 + 1e-9):
-            earlier = f"{before:g} in {had.runs} runs since {had.since}" if had.runs else "nothing yet"
-            left = max(0.0, lifetime - before)
+    for after in _added(balances(entries), told, ""):
+        run = {name: one for name, one in told.items() if one.counted and after.is_of(name, one)}
+        for unit, total in (("row", after.row), ("value", after.value)):
+            losses = [one.loss or 0.0 for one in run.values() if one.unit == unit]
+            if not sum(losses) or total <= lifetime * (1 + 1e-9):
+                continue
+            before, runs = max(0.0, total - sum(losses)), after.runs - len(run)
+            earlier = f"{before:g} in {runs} runs since {after.since}" if runs else "nothing yet"
+            left = (lifetime - before) / len(losses)
             less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
             yield (
-                f"{show(name)} was told {earlier}, this run would add {one.loss:g}, and policy.lifetime "
-                f"allows {lifetime:g} in all. To go on, {less}grant it nothing (results, "
+                f"{_one_partner(after.names)} was told {earlier}, this run would add {sum(losses):g}, and "
+                f"policy.lifetime allows {lifetime:g} in all. To go on, {less}grant it nothing (results, "
                 "opened_to), or raise policy.lifetime."
             )
 
 
+def _one_partner(names: Collection[str]) -> str:
+    *others, last = map(show, sorted(names))
+    return f"{', '.join(others)} and {last} (one partner, by name or key)" if others else last
+
+
 def new_partners(told: Mapping[str, Told], entries: Sequence[Entry]) -> Iterator[str]:
-    """Say which partners are new to a ledger that has entries, and whose key has changed."""
+    """Say which partners are new to a ledger that has entries, whose key has changed, and who became one."""
     known = balances(entries)
     for name, one in told.items():
         if not (known and one.counted):
             continue
-        named = set[str]().union(*(balance.identities for balance in known if name in balance.names))
-        if not any(balance.is_of(name, one) for balance in known):
+        same = [balance for balance in known if balance.is_of(name, one)]
+        named = set[str]().union(*(balance.identities for balance in same if name in balance.names))
+        if not same:
             yield f"{show(name)} is new in the ledger: its sum begins with this run"
         elif one.identity and named and one.identity not in named:
             yield f"{show(name)} has another key than in the ledger; its sum continues"
+        if len(same) > 1:
+            names = set[str]().union(*(balance.names for balance in same))
+            yield f"{_one_partner(names)}: their sums are added up"

@@ -1,11 +1,11 @@
-"""An owner's ledger as a file: ``policy.ledger``, a line of JSON for each run, written before a share leaves.
+"""An owner's ledger as a file: ``policy.ledger``, lines of JSON on each run, written before anything leaves.
 
 The first line has the format's number; every other line an entry (:mod:`mpc_spearman.privacy.charges`) and a
 check, SHA-256 over the check before it and the entry. Lines are only ever added, under a lock on the file.
 A line that is damaged, cut short or of another format is refused, never skipped. Missing lines at the end, as
 in an old copy, are not noticed.
 
-A ledger of version 0.2 (format 1) is continued: its runs are listed and not counted.
+Ledgers of earlier formats are continued. Runs of version 0.2 (format 1) are listed and not counted.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from mpc_spearman.files import check_private, create_once
 from mpc_spearman.privacy.charges import (
     Charge,
     ChargedRun,
+    Ended,
     Entry,
     Forgotten,
+    Started,
     Told,
     balances,
     new_partners,
     over_lifetime,
 )
 
-FORMAT = 2
-_READ = (1, FORMAT)
+FORMAT = 3
+_READ = (1, 2, FORMAT)
 _SETTING = "policy.ledger"
 
 
@@ -65,9 +67,32 @@ class Ledger:
         create_once(made.path, canonical({"ledger": FORMAT}).encode() + b"\n", durable=True)
         return made
 
-    def check(self, party: str, told: Mapping[str, Told], lifetime: float) -> None:
+    def check(
+        self, party: str, told: Mapping[str, Told], lifetime: float, approval: Approval | None = None
+    ) -> None:
         """Refuse what `charge` would refuse, before anyone is met."""
-        self._refuse(party, told, self.entries(), lifetime)
+        entries = self.entries()
+        if approval is not None:
+            check_used(approval, entries)
+        self._refuse(party, told, entries, lifetime)
+
+    def start(self, run: ChargedRun, approval: Approval | None = None) -> None:
+        """Write down that a run starts; it is on the disk when this returns.
+
+        `ApprovalError` if the approval is used up.
+        """
+        with self._opened("r+b") as file:
+            entries, check = self._read(file)
+            if approval is not None:
+                check_used(approval, entries)
+            self._add(file, check, Started(time=_now(), started=run, approval=_digest(approval)))
+
+    def end(self, run: str, error: str, party: str, phase: str, rows: int | None) -> None:
+        """Write down how a run failed, as `Ended` has it."""
+        with self._opened("r+b") as file:
+            _, check = self._read(file)
+            entry = Ended(time=_now(), ended=run, error=error, party=party, phase=phase, rows=rows)
+            self._add(file, check, entry)
 
     def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
         """Write a run down, perhaps as one of an approval's. It is on the disk when this returns.
@@ -79,9 +104,9 @@ class Ledger:
         with self._opened("r+b") as file:
             entries, check = self._read(file)
             if approval is not None:
-                check_used(approval, entries)
+                check_used(approval, entries, run.id)
             self._refuse(run.party, run.told, entries, lifetime)
-            self._add(file, check, Charge(time=_now(), run=run, approval=approval.digest if approval else ""))
+            self._add(file, check, Charge(time=_now(), run=run, approval=_digest(approval)))
         return list(new_partners(run.told, entries))
 
     def _refuse(
@@ -153,8 +178,8 @@ class Ledger:
             raise PolicyError(f"{_SETTING}: {self.path}, line 1: {why}") from None
         if found not in _READ or not isinstance(check, str):
             raise PolicyError(
-                f"{_SETTING}: {self.path}, line 1: its format is {shown(found)}; this version reads "
-                f"{' and '.join(map(str, _READ))}"
+                f"{_SETTING}: {self.path}, line 1: its format is {shown(found)}; this version reads 1 to "
+                f"{FORMAT}"
             )
         return check
 
@@ -183,19 +208,29 @@ class Ledger:
             )
         return entries, check
 
-    def _add(self, file: FileIO, check: str, entry: Charge | Forgotten) -> None:
+    def _add(self, file: FileIO, check: str, entry: Entry) -> None:
         content = entry.model_dump(mode="json")
         _append(file, canonical({"check": _check(check, content), "entry": content}))
 
 
-def check_used(approval: Approval, entries: Sequence[Entry]) -> None:
-    """Refuse an approval that is used up: the runs that have sent something are in the ledger."""
-    used = sum(not isinstance(entry, Forgotten) and entry.approval == approval.digest for entry in entries)
+def check_used(approval: Approval, entries: Sequence[Entry], run: str = "") -> None:
+    """Refuse an approval that other runs than this one have used up; raises `ApprovalError`.
+
+    A run uses it if it was charged, or if it has told others whom the owner's table has.
+    """
+    charges = [one for one in entries if isinstance(one, Charge) and one.approval == approval.digest]
+    members = [one for one in entries if isinstance(one, Started) and one.approval == approval.digest]
+    runs = {one.started.id for one in members if one.tells_members} | {one.run.id for one in charges} - {""}
+    used = len(runs - {run}) + sum(not one.run.id for one in charges)  # earlier versions gave runs no id
     if used >= approval.runs:
         raise ApprovalError(
             f"party {approval.party}: the approval of {approval.made:%Y-%m-%d %H:%M} was for {approval.runs} "
             f"run(s), and the ledger has {used}. `mpc-spearman approve` makes another"
         )
+
+
+def _digest(approval: Approval | None) -> str:
+    return approval.digest if approval is not None else ""
 
 
 def _append(file: FileIO, text: str) -> None:
@@ -216,8 +251,9 @@ def _check(before: str, entry: Mapping[str, Any]) -> str:
 
 
 def _parsed(entry: Mapping[str, Any]) -> Entry:
-    if "reason" in entry:
-        return Forgotten.model_validate(entry)
+    for key, kind in (("reason", Forgotten), ("started", Started), ("ended", Ended)):
+        if key in entry:
+            return kind.model_validate(entry)
     run = entry["run"]
     if "own" not in run:
         return Charge.model_validate(entry)

@@ -1,4 +1,4 @@
-"""The steps that charge a run to an owner's ledger, once all that the owner knows alone allows the run.
+"""The steps that keep an owner's ledger: a run starts, is charged, and perhaps fails.
 
 The plan decides what the ledger counts.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mpc_spearman.config import DataParty, Plan, check_policy_columns
+from mpc_spearman.config import DataParty, Plan, Policy, check_policy_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Contribution
+from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.privacy.charges import ChargedRun, Told
+from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Told
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.run import Run, step
+from mpc_spearman.wire.aborts import notice
 from mpc_spearman.wire.kinds import grant
 
 
@@ -35,22 +37,20 @@ def check_columns(run: Run, shapes: Shapes, ranks: Ranks, own: Contribution) -> 
 
 
 def told(plan: Plan, roster: Roster) -> dict[str, Told]:
-    """Return what a run of a plan reveals to each other party that gets a result."""
+    """Return what a run of a plan reveals to each other party; only noisy numbers have a loss that counts."""
     exact, found = plan.results.precision == "exact", dict[str, Told]()
     for peer in roster.peers:
         is_c = peer.role is Role.COORDINATOR
-        what = grant(plan.shared(), peer.role)
-        if is_c and plan.opened_to == "coordinator":
-            what = plan.reveal
-        if what != "nothing":
-            counted = level_of(plan).owners_add or not is_c
-            found[peer.name] = Told(
-                what=what,
-                loss=plan.privacy.loss if counted and not exact else None,
-                counted=counted,
-                unit=plan.privacy.unit if counted else "row",
-                identity=plan.party(peer.name).identity or "",
-            )
+        what = plan.reveal if is_c and plan.opened_to == "coordinator" else grant(plan.shared(), peer.role)
+        results = what != "nothing"
+        counted = results and (level_of(plan).owners_add or not is_c)
+        found[peer.name] = Told(
+            what=what,
+            loss=0.0 if not results else plan.privacy.loss if counted and not exact else None,
+            counted=counted,
+            unit=plan.privacy.unit if counted else "row",
+            identity=plan.party(peer.name).identity or "",
+        )
     return found
 
 
@@ -60,6 +60,27 @@ def ledger_of(run: Run) -> Ledger | None:
     return Ledger(me.policy.ledger) if isinstance(me, DataParty) and me.policy.ledger else None
 
 
+@step("connect")
+def start(run: Run, table: Table) -> None:
+    """Write into the owner's ledger that a run starts, before anything about its table is sent.
+
+    So a run that ends before it is charged has a line too, and so has what `intersect` tells.
+    """
+    if (ledger := ledger_of(run)) is not None:
+        intersects = run.plan.alignment == "intersect"
+        told_before = {
+            peer.name: Told(
+                what=COMMON_ROWS if intersects and peer.role is not Role.COORDINATOR else SIZES,
+                loss=0.0,
+                counted=False,
+                identity=run.plan.party(peer.name).identity or "",
+            )
+            for peer in run.roster.peers
+        }
+        ledger.start(_entry(run, table, told_before), run.approval)
+        run.notes.in_ledger = True
+
+
 @step("protect")
 def charge(run: Run, table: Table) -> None:
     """Write the run into the owner's ledger, or refuse it because of what a partner learnt in earlier runs.
@@ -67,10 +88,37 @@ def charge(run: Run, table: Table) -> None:
     This is the last step before anything computed from an owner's columns leaves. The entry is then on the
     disk, and is never removed.
     """
-    ledger, me = ledger_of(run), run.plan.party(run.roster.me.name)
-    if ledger is None or not isinstance(me, DataParty):
+    if (ledger := ledger_of(run)) is not None:
+        entry = _entry(run, table, told(run.plan, run.roster))
+        for remark in ledger.charge(entry, _policy(run).lifetime, run.approval):
+            run.say(remark)
+
+
+def end(run: Run, error: BaseException) -> None:
+    """Write into the owner's ledger, if the run is in it, how it failed. Raises nothing."""
+    ledger = ledger_of(run)
+    if ledger is None or not run.notes.in_ledger:
         return
-    digest, to_each = run.plan.digest().hex(), told(run.plan, run.roster)
-    entry = ChargedRun(party=me.name, plan=digest, rows=table.n, columns=table.m, told=to_each)
-    for remark in ledger.charge(entry, me.policy.lifetime, run.approval):
-        run.say(remark)
+    what, whose, phase = notice(error, run.roster.me.name, run.meter.current)
+    try:
+        ledger.end(run.links.run.hex(), what, whose, phase, run.notes.common)
+    except MpcSpearmanError as problem:
+        run.say(f"the ledger does not say how this run ended: {problem}")
+
+
+def _policy(run: Run) -> Policy:
+    return run.plan.owner(run.roster.me.name).policy
+
+
+def _entry(run: Run, table: Table, to_each: dict[str, Told]) -> ChargedRun:
+    return ChargedRun(
+        party=run.roster.me.name,
+        plan=run.plan.digest().hex(),
+        rows=table.n,
+        columns=table.m,
+        told=to_each,
+        id=run.links.run.hex(),
+        name=run.plan_name,
+        purpose=run.plan.purpose or "",
+        limit=_policy(run).lifetime,
+    )

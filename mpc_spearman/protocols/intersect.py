@@ -66,6 +66,7 @@ def intersect(run: Run, table: Table) -> Table:
             run.say(odd)
         raise
     aligned = table.take(rows[marked][shuffled(offered[marked], key)])
+    run.notes.common = aligned.n
     run.notes.offered[me.name] = table.n
     others = id_help(*(table.ids.take(pa.array(rows[which][:_LOOKED_AT])) for which in (~marked, marked)))
     run.say(

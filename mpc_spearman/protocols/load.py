@@ -52,7 +52,7 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None, KeptR
     check_policy(run.plan, me.name)
     ledger = ledger_of(run)
     if ledger is not None:
-        ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime)
+        ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime, run.approval)
     kept = None
     if run.keep_ranks is not None and frame is None:
         kept = KeptRanks(run.keep_ranks, me, run.plan.rows)

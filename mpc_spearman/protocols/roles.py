@@ -24,7 +24,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.protocols.account import account, sign_and_part
 from mpc_spearman.protocols.agree import agree, align
-from mpc_spearman.protocols.charge import charge, check_columns
+from mpc_spearman.protocols.charge import charge, check_columns, start
 from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_descriptions
@@ -41,6 +41,7 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     """Parties A and B: rank columns, put them hidden into the computation, and receive the result."""
     table, ranks, kept = load(run, frame)
     connect(run)
+    start(run, table)
     if run.plan.alignment == "intersect":
         table = intersect(run, table)
     shapes = agree(run, table)

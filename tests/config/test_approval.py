@@ -17,7 +17,7 @@ from mpc_spearman.cli.main import main
 from mpc_spearman.config import Plan, approval, check_approval, load_plan
 from mpc_spearman.errors import ApprovalError, OutputError, PlanError
 from mpc_spearman.identity import Identity
-from mpc_spearman.launch.join import run_party
+from mpc_spearman.privacy.charges import ChargedRun, Told
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.run import Run
 from support.in_memory import run_in_memory
@@ -156,13 +156,32 @@ def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
         return run_in_memory(plan, {"A": table, "B": table}, {"A": approved}).classes()
 
     assert run() == {}
-    with pytest.raises(ApprovalError, match="was for 1 run"):
-        run_party(plan, "A", made / "out")
-    # also where it was used up meanwhile: nothing is sent
-    assert run() == {"A": "ApprovalError", "B": "PeerFailed", "C": "PeerFailed"}
+    lines = len(Ledger(made / "A.ledger").entries())
+    assert run() == {"A": "ApprovalError", "B": "PeerFailed", "C": "PeerFailed"}  # and the others are told
+    assert len(Ledger(made / "A.ledger").entries()) == lines
     assert approve(made) == 0
     approval = check_approval(plan, "A")
     assert run() == {}
+
+
+def test_a_run_that_only_told_who_is_in_the_table_uses_an_approval_too(made: Path) -> None:
+    approval, ledger = check(made), Ledger(made / "A.ledger")
+    assert approval is not None
+
+    def of(number: int, what: str) -> ChargedRun:
+        told = {"B": Told(what=what, loss=0.0, counted=False)}
+        return ChargedRun(party="A", plan="ab", rows=9, columns=1, told=told, id=str(number))
+
+    ledger.start(of(1, "sizes"), approval)
+    ledger.start(of(2, "common rows"), approval)
+    ledger.charge(of(2, "strengths"), 4.0, approval)  # it is this run that has used it
+    for again in (
+        lambda: ledger.start(of(3, "sizes"), approval),
+        lambda: ledger.charge(of(1, "strengths"), 4.0, approval),
+        lambda: ledger.check("A", {}, 4.0, approval),
+    ):
+        with pytest.raises(ApprovalError, match="was for 1 run"):
+            again()
 
 
 def test_refused_approvals_say_why(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -109,10 +109,30 @@ def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
     assert charge(ledger, make_run(1, identity="k1")) == []
     (new,) = charge(ledger, make_run(2, D=Told(what="ranking", loss=1.0, identity="k2")))
     assert new.startswith("'D' is new")
-    (changed,) = charge(ledger, make_run(3, 1.0, identity="k2"))  # B's name with D's key: both are one
+    changed, together = charge(ledger, make_run(3, 1.0, identity="k2"))  # B's name with D's key: both are one
     assert changed.startswith("'B' has another key")
+    assert together == "'B' and 'D' (one partner, by name or key): their sums are added up"
     (one,) = balances(ledger.entries())
     assert (one.names, one.row, one.runs) == ({"B", "D"}, 6.0, 4)
+
+
+def test_a_name_of_one_line_with_the_key_of_another_has_the_losses_of_both(tmp_path: Path) -> None:
+    ledger = Ledger.begin(tmp_path / "ledger")
+    charge(ledger, make_run(1, 2.0, identity="k1"))
+    charge(ledger, make_run(2, None, D=Told(what="ranking", loss=3.0, identity="k2")))
+    run, sums = make_run(3, 2.0, identity="k2"), balances(ledger.entries())
+    # The old rule: the sum of the first balance with this name or key alone.
+    first = next(one for one in sums if one.is_of("B", run.told["B"]))
+    assert first.row + 2.0 <= 4.0
+    assert sum(one.row for one in sums if one.is_of("B", run.told["B"])) + 2.0 == 7.0
+    before = ledger.path.read_bytes()
+    with pytest.raises(PolicyError, match=r"'B' and 'D' \(one partner, by name or key\) was told 5 in"):
+        charge(ledger, run, 4.0)
+    assert ledger.path.read_bytes() == before
+    # Two names in one run that turn out to be one partner: both losses count.
+    both = make_run(4, 1.5, identity="k3", D=Told(what="ranking", loss=1.5, identity="k3"))
+    with pytest.raises(PolicyError, match="this run would add 3"):
+        charge(ledger, both, 7.0)
 
 
 def test_exact_runs_values_and_the_coordinators_copy_are_not_in_the_sum(tmp_path: Path) -> None:
@@ -209,7 +229,7 @@ def test_a_changed_byte_is_never_passed_over(data: st.DataObject, ledger: Ledger
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b'{"ledger":3}\n', "line 1: its format is 3; this version reads 1 and 2"),
+        (b'{"ledger":4}\n', "line 1: its format is 4; this version reads 1 to 3"),
         (b"id,smoker\np1,0\n", "line 1: this is not the first line of a ledger"),
         (b"[]\n", "line 1: this is not the first line of a ledger"),
         (b"\xff\n", "line 1: this is not the first line of a ledger"),
@@ -373,14 +393,33 @@ def test_the_command_shows_runs_and_totals_and_what_columns_mean_and_forgets(
     lines = [line.split(maxsplit=7) for line in history.splitlines()]
     what = "B: strengths, loss 2; C: coefficients, exact; not counted"
     assert [word.strip() for word in lines[1]] == [time, *["0000"] * 4, "60", "4", what]
-    assert len(lines) == 1 + 2 * 4  # of a digest four groups stand in a line
+    assert len(lines) == 1 + 2
     assert [line.split() for line in totals.splitlines()[1:]] == [["B", "2", "4", "0", "0", time]]
-    assert all(f"{name}: " in meaning for name in ("told", "of values", "without bound"))
+    assert all(f"{name}: " in meaning for name in ("used", "of values", "without bound"))
     assert ledger.path.read_bytes() == before
     assert main(["ledger", str(ledger.path), "--forget", "B", "it [bold]deleted[/] both"]) == 0
     history, totals, _ = capsys.readouterr().out.split("\n\n")
     assert history.splitlines()[-1].rstrip().endswith("B: forgotten, it [bold]deleted[/] both")
     assert [line.split() for line in totals.splitlines()[1:]] == [["B", "0", "0", "0", "0"]]
+
+
+def test_the_command_shows_what_is_used_of_the_limit_and_how_runs_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    ledger = Ledger.begin(tmp_path / "ledger")
+    for number in (1, 2):
+        run = make_run(number).model_copy(update={"id": str(number), "name": "cluster", "limit": 4.0})
+        ledger.start(run)
+        charge(ledger, run)
+    ledger.end("2", "PeerDied", "C", "reveal", None)
+    assert main(["ledger", str(ledger.path)]) == 0
+    history, totals, _ = capsys.readouterr().out.split("\n\n")
+    first, second = history.splitlines()[1:]
+    assert "cluster (0000 0000 0000 0000)" in first
+    assert first.rstrip().endswith("B: strengths, loss 2; C: coefficients, exact; not counted")
+    assert second.rstrip().endswith("not counted; ended by PeerDied of C in reveal")
+    assert totals.splitlines()[1].split()[:5] == ["B", "2", "4", "of", "4"]
 
 
 def test_the_command_ends_with_the_documented_codes(

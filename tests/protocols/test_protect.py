@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +16,14 @@ from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.scales import NOTHING, Scales
-from mpc_spearman.protocols.charge import told
 from mpc_spearman.protocols.compute import encode
 from mpc_spearman.protocols.describe import receive_description
 from mpc_spearman.protocols.protect import state, too_few_rows
 from mpc_spearman.protocols.publish import publish
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.links import Links
-from support.in_memory import run_in_memory
-from support.plans import LIGHT, mapping, plan
-from support.references import normal_tables
+from support.plans import plan
 
 
 class Peers:
@@ -132,26 +126,6 @@ def test_at_ranking_a_constant_column_states_the_range_of_one_without_ties():
     assert NOTHING not in ranges
 
 
-@pytest.mark.parametrize(
-    ("reveal", "more", "expected"),
-    [
-        ("coefficients", {}, {"C": (None, False), "B": (2.0, True)}),
-        (
-            "strengths",
-            {"results": {"sources": "ranking"}},
-            {"C": (2.0, True), "B": (2.0, True), "A2": (2.0, True)},
-        ),
-        ("ranking", {"opened_to": "target"}, {"B": (2.0, True)}),
-        ("strengths", {"results": {"precision": "exact"}}, {"C": (None, True), "B": (None, True)}),
-        ("differences", {"results": {"target": "nothing"}}, {"C": (None, False)}),
-    ],
-)
-def test_what_the_ledger_counts_follows_from_the_plan(reveal, more, expected):
-    its = plan("A1", "A2", cautious=True, reveal=reveal, **more)
-    found = told(its, its.roster("A1"))
-    assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
-
-
 def test_too_few_rows_are_said_before_anything_is_sent():
     rng = np.random.default_rng(1)
     for n, many in ((100, True), (100_000, False)):
@@ -247,23 +221,3 @@ def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision)
     np.testing.assert_array_equal(sent["B"]["source_ties"], np.arange(6))
     assert len({tuple(sent[name]["strengths"]) for name in sent}) == 1
     assert shapes.m_sources == 6
-
-
-@pytest.mark.parametrize("settings", [{}, LIGHT])
-def test_a_run_is_in_the_ledger_before_anything_computed_from_columns_leaves(
-    settings: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    early, send = set(), Links.send
-
-    def watched(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
-        owner = links._roster.me.name
-        if owner != "C" and not Ledger(tmp_path / owner).entries():
-            early.add(kind.name)
-        return send(links, peer, kind, values, **more)
-
-    monkeypatch.setattr(Links, "send", watched)
-    content = mapping(**settings)
-    for party in (content["parties"]["target"], *content["parties"]["sources"]):
-        party["policy"]["ledger"] = str(Ledger.begin(tmp_path / party["name"]).path)
-    run_in_memory(load_plan(content), normal_tables()).result()
-    assert early == {"HELLO", "CONFIRM", "SHAPE", "ALIGNMENT"}

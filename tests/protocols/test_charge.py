@@ -1,0 +1,248 @@
+"""What is in an owner's ledger, and when: before anything about its table leaves, and however a run ends."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.cli.main import main
+from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.config.wording import spoken
+from mpc_spearman.errors import PolicyError
+from mpc_spearman.parties import Party
+from mpc_spearman.privacy.charges import Charge, Ended, Entry, Started, balances
+from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.protocols import roles
+from mpc_spearman.protocols.charge import told
+from mpc_spearman.run import Run
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
+from support.in_memory import run_in_memory
+from support.plans import LIGHT, mapping, plan
+from support.processes import EVER
+from support.references import normal_tables
+
+#: Messages about nobody's rows; those about which rows there are; all others are computed from columns.
+GREETINGS = {"HELLO", "CONFIRM", "ABORT"}
+ROWS = {"SHAPE", "ALIGNMENT", "MATCHING_KEY", "OFFER", "PSEUDONYMS"}
+
+
+def with_ledgers(folder: Path, content: dict[str, Any]) -> Plan:
+    """Give each data party of a plan a new ledger in a folder, under its name."""
+    for party in (content["parties"]["target"], *content["parties"]["sources"]):
+        ledger = Ledger.begin(folder / party["name"])
+        party["policy"] = {**party.get("policy", {}), "ledger": str(ledger.path)}
+    return load_plan(content)
+
+
+def entries(folder: Path, party: str = "A") -> list[Entry]:
+    return Ledger(folder / party).entries()
+
+
+@pytest.mark.parametrize(
+    ("reveal", "more", "expected"),
+    [
+        ("coefficients", {}, {"C": (None, False), "B": (2.0, True), "A2": (0.0, False)}),
+        (
+            "strengths",
+            {"results": {"sources": "ranking"}},
+            {"C": (2.0, True), "B": (2.0, True), "A2": (2.0, True)},
+        ),
+        ("ranking", {"opened_to": "target"}, {"C": (0.0, False), "B": (2.0, True), "A2": (0.0, False)}),
+        (
+            "strengths",
+            {"results": {"precision": "exact"}},
+            {"C": (None, True), "B": (None, True), "A2": (0.0, False)},
+        ),
+        (
+            "differences",
+            {"results": {"target": "nothing"}},
+            {"C": (None, False), "B": (0.0, False), "A2": (0.0, False)},
+        ),
+    ],
+)
+def test_every_partner_is_in_the_ledger_and_noisy_numbers_count(
+    reveal: str, more: Mapping[str, Any], expected: Mapping[str, Any]
+) -> None:
+    its = plan("A1", "A2", cautious=True, reveal=reveal, **more)
+    found = told(its, its.roster("A1"))
+    assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
+
+
+# ---- when
+
+
+class _Watched(Links):
+    """Links that note what is in a party's ledger when a message is sent, and fail at a message received."""
+
+    def __init__(self, ledger: Path, seen: list[tuple[str, set[str]]], fails: int, *given: Any, **more: Any):
+        super().__init__(*given, **more)
+        self._ledger, self._seen, self._left = ledger, seen, fails
+
+    def send(self, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+        self._seen.append((kind.name, {type(one).__name__ for one in Ledger(self._ledger).entries()}))
+        return super().send(peer, kind, values, **more)
+
+    def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
+        self._left -= 1
+        if self._left == 0:
+            raise PolicyError("the run is ended here")
+        return super().receive(peer, kind, **more)
+
+
+def watched(
+    role: Callable[..., Any], run: Run, frame: Any, *, seen: Any, folder: Path, fails: int = 0
+) -> Any:
+    """Run a role whose `seen` messages are noted, and which ends at a message by its number."""
+    run.make_links = partial(_Watched, folder / run.roster.me.name, seen, fails, last_words=EVER)
+    return role(run, frame)
+
+
+def linked(links: type[Links]) -> Callable[..., Any]:
+    """Return a hook that runs a role with other links."""
+
+    def role_with(role: Callable[..., Any], run: Run, frame: Any) -> Any:
+        run.make_links = partial(links, last_words=EVER)
+        return role(run, frame)
+
+    return role_with
+
+
+@pytest.mark.parametrize("settings", [{}, LIGHT, {"alignment": "intersect"}], ids=["mpc", "he", "intersect"])
+def test_no_message_leaves_before_its_line_is_in_the_ledger_wherever_a_run_ends(
+    settings: Mapping[str, Any], tmp_path: Path
+) -> None:
+    """The other party ends the run at each message that it receives; both are watched."""
+    for number in itertools.count(1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        its, seen = with_ledgers(folder, mapping(**settings)), list[tuple[str, set[str]]]()
+        hooks = {
+            "A": partial(watched, seen=seen, folder=folder),
+            "B": partial(watched, seen=seen, folder=folder, fails=number),
+        }
+        ended = run_in_memory(its, normal_tables(), hooks)
+        for kind, lines in seen:
+            assert kind in GREETINGS or "Started" in lines, (number, kind)
+            assert kind in GREETINGS | ROWS or "Charge" in lines, (number, kind)
+        for party in "AB":
+            lines = entries(folder, party)
+            failed = party in ended.errors and any(isinstance(one, Started) for one in lines)
+            assert [one.error for one in lines if isinstance(one, Ended)] == ["PolicyError"] * failed
+        if not ended.errors:
+            break
+    assert number > 5
+
+
+# ---- what a partner reads for nothing
+
+
+PEOPLE, CHOSEN = 400, 40
+
+
+def reads(folder: Path, flags: list[bool]) -> tuple[list[int], list[Entry]]:
+    """Return what a partner that ends every run after A's first statement has heard, and A's ledger.
+
+    In each run it matches one person of interest, of whom everything but a flag is known, and others without.
+    """
+    its = with_ledgers(folder, mapping(cautious=True, reveal="strengths", alignment="intersect"))
+    table = pd.DataFrame({"id": range(PEOPLE), "flag": 0, "visits": np.arange(PEOPLE) % 7})
+    table.loc[range(len(flags)), "flag"] = np.array(flags, dtype=int)
+    table.loc[PEOPLE - CHOSEN, "flag"] = 1  # somebody who is never chosen
+    heard: list[int] = []
+
+    class Ending(Links):
+        def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
+            values = super().receive(peer, kind, **more)
+            if kind is Kind.COLUMNS and peer.name == "A":
+                heard.append(int(values["defined"][0]))
+                raise PolicyError("the plan is not allowed after all")
+            return values
+
+    for person in range(len(flags)):
+        rows = [person, *range(PEOPLE - CHOSEN + 1, PEOPLE)]
+        its_rows = pd.DataFrame({"id": rows, "x": np.arange(CHOSEN), "y": np.arange(CHOSEN)[::-1]})
+        run_in_memory(its, {"A": table, "B": its_rows}, {"B": linked(Ending)})
+    return heard, entries(folder)
+
+
+def test_a_partner_that_ends_runs_reads_nothing_that_is_not_charged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = [True, False, True, True, False]
+    found, lines = reads(tmp_path, flags)
+    charged = sum(isinstance(one, Charge) for one in lines)
+    assert len(set(found)) < 2 or len(found) <= charged
+    assert all(one.row <= 4 for one in balances(lines))
+
+    old = tmp_path / "old"  # the order of steps that it was: statements first
+    old.mkdir()
+    align, charge, describe = roles.align, roles.charge, roles.describe
+
+    def late(run: Any, table: Any, *more: Any) -> None:
+        for source in run.roster.sessions:
+            align(run, table, source)
+        charge(run, table)
+        describe(run, table, *more)
+
+    monkeypatch.setattr(roles, "align", lambda run, table, source: None)
+    monkeypatch.setattr(roles, "charge", lambda run, table: None)
+    monkeypatch.setattr(roles, "describe", late)
+    found, lines = reads(old, flags)
+    if len(set(found)) > 1:  # what was stated told of the rows used
+        assert [each == 2 for each in found] == flags
+    assert len(found) == len(flags)
+    assert not any(isinstance(one, Charge) for one in lines)
+
+
+# ---- runs that end before they are charged
+
+
+def test_a_run_that_ends_after_its_rows_were_matched_has_a_line_that_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
+    content = mapping(cautious=True, alignment="intersect", purpose="a study of costs")
+    its = with_ledgers(tmp_path, content)
+
+    class Ending(Links):
+        def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
+            values = super().receive(peer, kind, **more)
+            if kind is Kind.SHAPE:
+                raise PolicyError("too few")
+            return values
+
+    tables = {party: table.assign(id=range(40)) for party, table in normal_tables().items()}
+    tables["A"]["id"] += 5
+    run_in_memory(its, tables, {"B": linked(Ending)}, plan_name="cluster")
+    start, end = entries(tmp_path)
+    assert isinstance(start, Started)
+    assert isinstance(end, Ended)
+    assert {name: one.what for name, one in start.started.told.items()} == {"B": "common rows", "C": "sizes"}
+    assert (start.started.rows, end.rows, end.error, end.party) == (40, 35, "PolicyError", "B")
+    assert balances([start, end]) == []
+    assert main(["ledger", str(tmp_path / "A")]) == 0
+    row = " ".join(capsys.readouterr().out.splitlines()[1].split())
+    assert f"cluster: a study of costs ({spoken(its.digest())[:19]}) 40 2 B learnt which 35 of our" in row
+    assert "no results: it ended before it was charged; ended by PolicyError of B in agree" in row
+
+
+def test_what_an_owner_can_know_alone_is_refused_before_it_charges(tmp_path: Path) -> None:
+    content = mapping(cautious=True, reveal="strengths")
+    its = with_ledgers(tmp_path, content)
+    for party in (its.parties.target, *its.parties.sources):
+        policy = party.policy.model_copy(update={"max_reveal": ("strengths",)})
+        its = its.with_party(party.model_copy(update={"policy": policy}))
+    tables = normal_tables(60)
+    tables["A"]["b"] = 7
+    ended = run_in_memory(its, tables)
+    assert ended.classes() == {"A": "PolicyError", "B": "PeerFailed", "C": "PeerFailed"}
+    assert "min_columns: 2 or more source columns" in str(ended.errors["A"])
+    assert [type(one).__name__ for one in entries(tmp_path)] == ["Started", "Ended"]
