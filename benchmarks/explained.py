@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr
 
 from mpc_spearman.config import load_plan
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.level import Description
 from mpc_spearman.levels.shapes import Shapes

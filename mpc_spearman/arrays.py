@@ -17,12 +17,17 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from math import prod
 from pathlib import Path
+from threading import RLock
 from typing import IO, Any, Literal, TypeVar
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
+from rich.filesize import decimal
 
 from mpc_spearman.errors import OutputError
 
@@ -30,6 +35,8 @@ from mpc_spearman.errors import OutputError
 BLOCK, STRIP = 1 << 17, 1 << 14
 _SMALL = 1 << 24  # bytes; what is smaller is in memory
 _AHEAD = 1 << 24  # bytes that are read at a time
+_SEGMENT = 1 << 26  # bytes of a file for arrays that are smaller
+_SHARE = 8  # of a machine's memory a table may take one in so many
 
 Array = npt.NDArray[Any]
 Some = TypeVar("Some", bound=np.generic)
@@ -56,12 +63,65 @@ def room(shape: tuple[int, ...], kind: type[Some], *, in_file: bool) -> npt.NDAr
         raise OutputError(f"cannot write to {folder}: {error.strerror}; set TMPDIR") from None
 
 
+class Memory:
+    """The memory that the arrays of a table may take. What exceeds it is in files, as in `room`."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        """Allow so many bytes; by default a share of what the machine, or the control group, has."""
+        self.limit = of_machine() // _SHARE if limit is None else limit
+        self._left, self._lock, self._spare = self.limit, RLock(), np.empty(0, np.uint8)
+
+    def room(self, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
+        """Make an array of zeros: in memory while there is some, but none that takes a quarter of it."""
+        size = prod(shape) * np.dtype(kind).itemsize
+        if size >= _SMALL and not (size <= self.limit // 4 and self.take(size)):
+            return room(shape, kind, in_file=True)
+        array = np.zeros(shape, kind)
+        if size >= _SMALL:
+            finalize(array, self.take, -size)
+        return array
+
+    def keep(self, array: Array) -> Array:
+        """Return an array that can be kept for long: itself, or a copy in a file."""
+        if self.take(array.nbytes):
+            return array
+        with self._lock:
+            if array.nbytes > self._spare.nbytes:
+                self._spare = room((max(_SEGMENT, array.nbytes),), np.uint8, in_file=True)
+            copy = self._spare[: array.nbytes].view(array.dtype)
+            self._spare = self._spare[-(-array.nbytes // 8) * 8 :]
+        copy[:] = array
+        return copy
+
+    def take(self, size: int) -> bool:
+        """Count so many bytes more as taken; return whether there are so many."""
+        with self._lock:
+            fits = size <= self._left
+            self._left -= size * fits
+            return fits
+
+
+@cache
+def of_machine() -> int:
+    """Return how many bytes of memory the machine has, or the control group of this process may take."""
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, kind, group = line.split(":", 2)
+            for within in (Path(group), *Path(group).parents):
+                folder = Path("/sys/fs/cgroup", kind, str(within).lstrip("/"))
+                for name in ("memory.max", "memory.limit_in_bytes"):
+                    with suppress(OSError, ValueError):  # such as "max"
+                        sizes.append(int((folder / name).read_text()))
+    return min(sizes)
+
+
 def mapped(opened: int, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
     """Map an empty file, whose descriptor this takes; `OSError` if its disk has no room for the array."""
     with os.fdopen(opened, "r+b") as file:
         size, disk = prod(shape) * np.dtype(kind).itemsize, os.fstatvfs(opened)
         if size > disk.f_bavail * disk.f_frsize:  # do not even try, and leave others nothing meanwhile
-            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {size / 1e6:,.1f} MB")
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {decimal(size)}")
         os.posix_fallocate(opened, 0, size)  # else a disk that is full later would kill the process
         return from_file(file, "r+", shape, kind)
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from mpc_spearman.arrays import beside, parts, reordered, room
-from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import OutputError
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.level import Level

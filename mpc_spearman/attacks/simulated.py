@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.statistics.columns import Floats as Floats
 from mpc_spearman.statistics.columns import Ints as Ints
 

@@ -21,11 +21,12 @@ from textwrap import wrap
 
 import numpy as np
 
+from mpc_spearman.arrays import Memory
 from mpc_spearman.config import Policy, load_plan
 from mpc_spearman.config.fields import party_name
 from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.ids import id_text
-from mpc_spearman.data.sources import Column
+from mpc_spearman.data.source import Column
 from mpc_spearman.data.survey import Survey, survey
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import create_once
@@ -208,7 +209,7 @@ def _normalise(one: Survey, other: Survey) -> tuple[str, int]:
     """Find the steps that make most ids of two tables equal: a line of YAML, and how many are common."""
     best: tuple[int, tuple[Normalise, ...]] = (-1, ())
     for steps in _STEPS:
-        ours, theirs = (set(id_text(table.ids, steps).to_pylist()) for table in (one, other))
+        ours, theirs = (set(id_text(table.ids.chunks, steps, Memory()).to_pylist()) for table in (one, other))
         best = max(best, (len(ours & theirs), steps), key=lambda each: each[0])  # the first of equals
     common, steps = best
     return f"normalise: [{', '.join(steps)}]  # then {common:,} ids are in both tables", common

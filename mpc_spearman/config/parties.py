@@ -150,15 +150,9 @@ class CoordinatorParty(AnyParty):
 
 
 class Query(Section):
-    """A table that an engine holds and ranks: a database's, or DuckDB over files larger than memory."""
+    """The answer of a query, which the engine holds and ranks."""
 
-    query: Text | None = setting(
-        "One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases-and-large-files.", None, "SQL"
-    )
-    path: OptionalFile = optional_file(
-        "In place of `query`: a CSV or Parquet file, or a folder of them, which DuckDB ranks even if it is "
-        "larger than memory."
-    )
+    query: Text | None = setting("One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases.", None, "SQL")
     connection: Text | None = setting(
         "The environment variable that holds the database's address, which may contain a password. Left out: "
         "DuckDB in the role's own process.",
@@ -171,12 +165,6 @@ class Query(Section):
         (),
         "a column name, or a list of column names",
     )
-    memory: Text = setting(
-        "The memory that DuckDB may use; what does not fit goes to files in TMPDIR.",
-        "4GB",
-        "a size, such as 4GB or 500MB",
-        pattern="^[1-9][0-9]{0,5}(MB|GB)$",
-    )
 
     @model_validator(mode="after")
     def _is_safe(self) -> Query:
@@ -184,10 +172,8 @@ class Query(Section):
         if self.connection is not None and not _CONNECTION.fullmatch(self.connection):
             where = "put the database's address into an environment variable, and its name here"
             raise ValueError(f"connection is not env:NAME; {where}")
-        if bool(self.query) == (self.path is not None) or (self.path and self.connection):
-            raise ValueError("needs query, with or without connection, or path alone")
         if not self.query:
-            return self
+            raise ValueError("needs query")
         code = _QUOTED.sub(" ", self.query.strip().removesuffix(";"))
         if not re.match(r"\s*(select|with)\b", code, re.IGNORECASE) or ";" in code:
             raise ValueError("query is not one SELECT statement (or WITH ... SELECT)")
@@ -199,8 +185,6 @@ class Query(Section):
         return (self.connection or "").removeprefix("env:")
 
     def __str__(self) -> str:
-        if self.path is not None:
-            return str(self.path)
         return f"the database of {self.connection}" if self.connection else "the query"
 
 
@@ -222,7 +206,7 @@ class DataParty(TableKeys, AnyParty):
         "The party's table: a CSV, Parquet or Arrow file, or a folder of part files (docs/tables.md). A path "
         "in a file is relative to the file's folder, in a setting to the working directory.",
         None,
-        "a file path, or query or path below it",
+        "a file path, or query below it",
     )
     policy: Policy = Policy()
     aligned: OptionalFile = optional_file(

@@ -111,6 +111,19 @@ class TableKeys(Section):
         "error",
     )
     csv: Csv = Csv()
+    memory: Text | None = setting(
+        "The memory that the table, its ids and its ranks may take; what exceeds it is in unnamed files in "
+        "TMPDIR: docs/tables.md#large-tables. Left out: an eighth of what the machine, or the control group, "
+        "has.",
+        None,
+        "a size, such as 4GB or 500MB",
+        pattern="^[1-9][0-9]{0,5}(MB|GB)$",
+    )
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """`memory` as a number."""
+        return None if self.memory is None else int(self.memory[:-2]) * 1000 ** (2 + (self.memory[-2] == "G"))
 
     @field_validator("id", "features", "convert")
     @classmethod

@@ -94,6 +94,8 @@ _RULES = ("min_group", "min_rows_per_feature", "budget")
 #: Keys of earlier versions, by their last two parts without positions, and what took their place.
 _REPLACED = {
     **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_KEYS),
+    "table.path": "name the file itself, table: FILE; files of any size are read",
+    "table.memory": "write memory beside table",
     **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
     **dict.fromkeys((f"{section}.{key}" for section in ("privacy", "policy") for key in _RULES), _BY_NOISE),
     **dict.fromkeys(("shards", "coordinator.workers", "target.workers", "sources.workers"), _BY_ONE_PROCESS),

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from mpc_spearman.config.table_keys import Csv
 from mpc_spearman.data.csv_text import CsvText
+from mpc_spearman.data.part_files import PARQUET
 from mpc_spearman.data.refusals import EngineFailed, Unusable
-from mpc_spearman.data.sources import PARQUET
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import OutputError, TableError
 from mpc_spearman.files import write_whole

@@ -12,7 +12,9 @@ All is done by Arrow's kernels on whole columns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, get_args
 from unicodedata import normalize
 
@@ -21,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import Convert, Csv, TableKeys
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import DATE, TIME, ZONE, Notation, mask, matches
@@ -71,9 +74,9 @@ class Cells:
     Values that ``encode`` lists for the column are not missing.
     """
 
-    def __init__(self, name: str, keys: TableKeys, codes: Codes) -> None:
+    def __init__(self, name: str, keys: TableKeys, codes: Codes, memory: Memory) -> None:
         self._order, self._how = keys.encode.get(name), keys.convert.get(name)
-        self._csv, self._notation, self._codes = keys.csv, Notation(keys.csv), codes
+        self._csv, self._notation, self._codes, self._memory = keys.csv, Notation(keys.csv), codes, memory
         self._at_once = self._order is None and self._how is None and self._notation.is_arrows
         # Whether decimal marks, as far as seen, may separate thousands; whether cells have one, or none.
         self._may_group = self._order is None and keys.csv.thousands is None
@@ -90,34 +93,35 @@ class Cells:
         values = _plain(text) if self._at_once else None
         if values is not None and not self._codes.near(values):
             self._look_for_thousands(text, values)
-            self._read.append((rows, values))
-            self._missing.append(np.zeros(len(text), dtype=bool))
+            self._read.append((rows, self._memory.keep(values)))
+            self._missing.append(self._memory.keep(np.zeros(len(text), dtype=bool)))
             return
-        text = pc.ascii_trim_whitespace(text)
+        text = pc.utf8_trim_whitespace(text)
         missing = self._codes.cells(text)
         if self._order is not None:
             missing &= positions(text, self._order)[1]
+        if self._how is not None:
+            text, fits, units = self._notation.converted(text, self._how)
+            missing |= self._codes.cells(text)
+            self._odd.append(np.flatnonzero(~fits & ~missing) + start)
+            self._units |= units
         if missing.any():
             self._words.update(text.filter(pa.array(missing)).unique().to_pylist())
             kept = np.flatnonzero(~missing)
             rows, text = kept + start, text.take(pa.array(kept))
-        self._missing.append(missing)
-        if isinstance(rows, slice):
-            rows = np.arange(start, self._rows)
-        if self._how is not None:
-            text, fits, units = self._notation.converted(text, self._how)
-            self._odd.append(rows[~fits])
-            self._units |= units
+        self._missing.append(self._memory.keep(missing))
         values = None
         if self._order is None and self._notation.is_arrows:
             values = _plain(text)
         elif self._order is None and self._notation.matches(text).all():
             values = _plain(self._notation.plain(text))
         self._look_for_thousands(text, values)
+        if values is not None or len(text):
+            those = self._memory.keep(np.arange(start, self._rows) if isinstance(rows, slice) else rows)
         if values is not None:
-            self._read.append((rows, values))
+            self._read.append((those, self._memory.keep(values)))
         elif len(text):
-            self._text.append((rows, text))
+            self._text.append((those, keep_text(text, self._memory)))
 
     def numbers(self) -> Numbers:
         """Return the column's numbers, when all cells are there."""
@@ -130,10 +134,7 @@ class Cells:
             )
         kind = ""
         if self._text:
-            places = np.concatenate([places for places, _ in self._text])
-            text = pa.concat_arrays([text for _, text in self._text])
-            values, kind = self._slowly(text, places)
-            self._read.append((places, values))
+            kind = self._slowly()
             self._text = []
         if self._may_group and self._with_mark and (self._without or self._notation.decimal == ","):
             point, other = ("comma", ".") if self._notation.decimal == "," else ("point", ",")
@@ -141,11 +142,13 @@ class Cells:
             which = f"if it separates thousands, set {how}; if it is a decimal {point}, csv.thousands: none"
             raise Unusable(f"three digits follow each {point}: {which}")
         real = any(values.dtype == np.float64 for _, values in self._read)
-        found = np.zeros(self._rows, dtype=np.float64 if real else np.int64)
+        numbers = self._memory.room((self._rows,), np.float64 if real else np.int64)
         for rows, values in self._read:
-            found[rows] = values
-        kind = kind or ("real numbers" if real else "whole numbers")
-        return Numbers(found, np.concatenate(self._missing), kind)
+            numbers[rows] = values
+        missing, start = self._memory.room((self._rows,), np.bool_), 0
+        for part in self._missing:
+            missing[start : start + len(part)], start = part, start + len(part)
+        return Numbers(numbers, missing, kind or ("real numbers" if real else "whole numbers"))
 
     def _look_for_thousands(self, text: pa.LargeStringArray, values: Array | None) -> None:
         """Note whether decimal marks may separate thousands: each is followed by exactly three digits."""
@@ -162,40 +165,76 @@ class Cells:
         self._with_mark |= bool(marked.any())
         self._without |= not marked.all()
 
-    def _slowly(self, text: pa.LargeStringArray, rows: Rows) -> tuple[Array, str]:
-        """Read the blocks in which a cell is not written as Arrow writes numbers; refuse unreadable cells."""
+    def _slowly(self) -> str:
+        """Read the blocks in which a cell is not written as Arrow writes numbers; refuse unreadable cells.
+
+        Return what the cells are, "" for numbers.
+        """
         if self._order is not None:
-            values, strange = positions(text, self._order)
-            if strange.any():
-                where = at_rows(rows[strange], "value", " that encode does not list")
+            strange = list[Rows]()
+            for rows, text in self._text:
+                values, wrong = positions(text, self._order)
+                strange += [rows[wrong]] if wrong.any() else []
+                self._read.append((rows, self._memory.keep(values)))
+            if strange:
+                where = at_rows(np.concatenate(strange), "value", " that encode does not list")
                 raise Unusable(f"{where}; list them there as well")
-            return values, "categories"
-        number = self._notation.matches(text)
-        if number.all():
-            text = self._notation.plain(text)
-            real = any(values.dtype == np.float64 for _, values in self._read)
-            if real or not matches(text, _WHOLE).all():
+            return "categories"
+        number = [self._notation.matches(text) for _, text in self._text]
+        if all(some.all() for some in number):
+            self._read_numbers()
+            return ""
+        if not self._read and not any(some.any() for some in number):
+            if any(self._all(truth) for truth in _TRUTHS):
+                for rows, text in self._text:
+                    truths = matches(text, r"(?i)^(true|yes)$").astype(np.int64)
+                    self._read.append((rows, self._memory.keep(truths)))
+                return "true or false"
+            if kind := self._kind_of_times():
+                self._read += [
+                    (rows, self._memory.keep(_times(text, kind, rows))) for rows, text in self._text
+                ]
+                return "dates or times"
+        rows = np.concatenate([rows for rows, _ in self._text])
+        raise self._refusal(pa.concat_arrays([text for _, text in self._text]), rows, np.concatenate(number))
+
+    def _all(self, pattern: str) -> bool:
+        return all(matches(text, pattern).all() for _, text in self._text)
+
+    def _read_numbers(self) -> None:
+        """Read numbers that Arrow does not read at once: real ones if any is."""
+        plain = [(rows, self._notation.plain(text)) for rows, text in self._text]
+        real = any(values.dtype == np.float64 for _, values in self._read)
+        real = real or not all(matches(text, _WHOLE).all() for _, text in plain)
+        beyond = list[Rows]()
+        for rows, text in plain:
+            if real:
                 values = np.asarray(text.cast(pa.float64()))
-                beyond = np.isinf(values)
+                wrong = np.isinf(values)
             else:
-                values, beyond = _whole(text)
-            if beyond.any():
-                raise Unusable(at_rows(rows[beyond], "number", " beyond 64 bits"))
-            return values, ""
-        if not self._read and not number.any():
-            if any(matches(text, truth).all() for truth in _TRUTHS):
-                return matches(text, r"(?i)^(true|yes)$").astype(np.int64), "true or false"
-            if (times := _times(text, rows)) is not None:
-                return times, "dates or times"
-        raise self._refusal(text, rows, number)
+                values, wrong = _whole(text)
+            beyond += [rows[wrong]] if wrong.any() else []
+            self._read.append((rows, self._memory.keep(values)))
+        if beyond:
+            raise Unusable(at_rows(np.concatenate(beyond), "number", " beyond 64 bits"))
+
+    def _kind_of_times(self) -> pa.DataType | None:
+        """Return the type of ISO 8601 dates or times; None where not every cell is written like one."""
+        kind = next((kind for pattern, kind in _TIMES.items() if self._all(pattern)), None)
+        if kind is None or not any(matches(text, r"\.[0-9]{7}").any() for _, text in self._text):
+            return kind
+        return pa.timestamp("ns", kind.tz)
 
     def _converts(self, cells: pa.LargeStringArray, how: Convert) -> bool:
         """Return whether all cells can be converted in this way; a 13th month cannot."""
         text, fits, units = self._notation.converted(cells, how)
         if not fits.all() or len(units) > 1:
             return False
+        kind = next((kind for pattern, kind in _TIMES.items() if matches(text, pattern).all()), None)
         try:
-            return "first" not in how or _times(text, np.arange(len(text))) is not None
+            return "first" not in how or (
+                kind is not None and len(_times(text, kind, np.arange(len(text)))) > 0
+            )
         except Unusable:
             return False
 
@@ -216,8 +255,10 @@ class Cells:
         readings = []
         for reading in _NOTATIONS:
             new = {key: mark for key, mark in reading.items() if mark != getattr(self._csv, key)}
-            found = all(pc.any(pc.match_substring(cells, mark)).as_py() for mark in new.values())
-            if found and Notation(Csv(**reading)).matches(cells).all():
+            notation = Notation(Csv(**reading))
+            there = [notation.mark if key == "thousands" else re.escape(mark) for key, mark in new.items()]
+            used = all(matches(cells, mark).any() for mark in there)
+            if used and notation.matches(cells).all():
                 readings.append(" and ".join(f"csv.{key} to {mark!r}" for key, mark in new.items()))
         if readings:
             return Unusable(f"{said}; if they are numbers, set {', or '.join(readings)}, as they are written")
@@ -238,6 +279,26 @@ def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, M
     listed = pa.array([normalize("NFC", one.strip()) for one in order], text.type)
     places = pc.index_in(pc.utf8_normalize(text, "NFC"), value_set=listed)
     return places.fill_null(0).to_numpy().astype(np.int64), mask(places.is_null())
+
+
+def keep_text(text: pa.LargeStringArray, memory: Memory) -> pa.LargeStringArray:
+    """Return text that can be kept for long: itself, or a copy in a file."""
+    if not len(text) or memory.take(text.nbytes):
+        return text
+    ends, cells = buffers_of(text)
+    return large_text(memory.keep(ends), memory.keep(cells))
+
+
+def buffers_of(text: pa.LargeStringArray) -> tuple[Rows, npt.NDArray[np.uint8]]:
+    """Return where each cell ends in the bytes of all, after a first 0, and these bytes; no cell is null."""
+    ends = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+    cells = np.frombuffer(text.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
+    return ends - ends[0], cells
+
+
+def large_text(ends: Array, cells: Array) -> pa.LargeStringArray:
+    """Make text of its cells' bytes, one after the other, and where each ends, after a first 0."""
+    return pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(cells))
 
 
 def _first_failing(array: pa.Array, use: Callable[[pa.Array], Any]) -> int:
@@ -282,18 +343,18 @@ def _whole(text: pa.LargeStringArray) -> tuple[Array, Mask]:
     return np.empty(0), ~np.array(fits)
 
 
-def _times(text: pa.LargeStringArray, rows: Rows) -> Array | None:
-    """Read ISO 8601 dates or times; None where not every cell is written like one."""
-    kind = next((kind for pattern, kind in _TIMES.items() if matches(text, pattern).all()), None)
-    if kind is None:
-        return None
-    if matches(text, r"\.[0-9]{7}").any():  # nanoseconds reach from 1677 to 2262 only
-        kind = pa.timestamp("ns", kind.tz)
+def _times(text: pa.LargeStringArray, kind: pa.DataType, rows: Rows) -> Array:
+    """Read ISO 8601 dates or times, in these rows, as whole numbers."""
     try:
         return np.asarray(since(text.cast(kind)))
     except pa.ArrowInvalid:
         first = _first_failing(text, lambda some: some.cast(kind))
-        raise Unusable(at_rows(rows[[first]], "date or time", " that does not exist")) from None
+    why = " that does not exist"
+    if getattr(kind, "unit", "") == "ns":
+        with suppress(pa.ArrowInvalid):
+            pc.utf8_slice_codeunits(text.slice(first, 1), 0, 19).cast(pa.timestamp("us"))
+            why = " before 1678 or after 2261, which nanoseconds do not reach"
+    raise Unusable(f"{at_rows(rows[[first]], 'date or time', why)}{_LIST}")
 
 
 def since(array: pa.Array) -> pa.Int64Array:

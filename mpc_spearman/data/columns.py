@@ -2,56 +2,145 @@
 
 Every type with an order that 64 bits can hold is read, without a step through another type: integers and
 booleans, floating point (widened to float64), decimals, dates, times, durations, dictionaries of these; and
-text, as :mod:`mpc_spearman.data.cells` reads it. Nothing is rounded: a decimal becomes its place among the
-column's distinct values.
+text, as :mod:`mpc_spearman.data.cells` reads it. Nothing is rounded: decimals are counted in their last place
+or, if 64 bits do not hold that, become their places among the column's distinct values.
+
+A column comes in blocks, so that only its numbers need room for all rows.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import Csv, TableKeys
-from mpc_spearman.data.cells import INFINITE, Cells, Numbers, since
+from mpc_spearman.data.cells import INFINITE, Array, Cells, Mask, Numbers, since
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
-from mpc_spearman.data.refusals import Unusable, at
+from mpc_spearman.data.refusals import Unusable, at_rows
 
+#: Reads a column block by block, each time from the beginning.
+Blocks = Callable[[], Iterable[pa.Array]]
 _AGAINST = "its categories look like numbers, but in another order than the numbers'"
 
 
-def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -> Numbers:
-    """Turn a column into numbers."""
-    array = whole(column)
-    if pa.types.is_dictionary(array.type):
-        return _from_dictionary(array, column, name, keys, codes)
-    missing = mask(array.is_null())
-    if missing.all():
-        return Numbers(np.zeros(len(array), dtype=np.int64), missing, "nothing")
-    if is_text(array.type):
-        cells = Cells(name, keys, codes)
-        cells.add(array.fill_null(""))
-        return cells.numbers()
-    for key, names in (("encode", keys.encode), ("convert", keys.convert)):
-        if name in names:
-            what = named(array.type)
-            raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
-    missing |= codes.typed(array)
+class _Otherwise(Exception):
+    """A later block of a column shows that it has to be read in another way."""
+
+
+class ColumnReader:
+    """Turns the columns of a table of n rows into numbers."""
+
+    def __init__(self, keys: TableKeys, codes: Codes, memory: Memory, n: int) -> None:
+        self._keys, self._codes, self._memory, self._n = keys, codes, memory, n
+
+    def numbers(self, name: str, blocks: Blocks) -> Numbers:
+        """Turn a column into numbers; `Unusable` says why it has none."""
+        stored = (storage(block) for block in blocks())
+        first = next(stored, pa.array([], pa.null()))
+        if not pa.types.is_dictionary(first.type):
+            return self._typed(name, chain([first], stored), lambda: map(storage, blocks()))
+        ordered = first.type.ordered and name not in self._keys.encode
+        against = ordered and _against(storage(first.dictionary))
+        if ordered and is_text(first.type.value_type):
+            if name in self._keys.convert:
+                raise Unusable(
+                    "convert is for text, and its categories have an order; take it out of convert"
+                )
+            try:
+                read = self._all(chain([first], stored), self._places(storage(first.dictionary)))
+                return read._replace(note=f"{_AGAINST}: the categories' is used" if against else "")
+            except _Otherwise:  # Arrow does not order categories that two blocks list differently, nor do we
+                against = False
+
+        def decoded() -> Iterator[pa.Array]:
+            for block in map(storage, blocks()):
+                yield storage(block.dictionary).take(block.indices)
+
+        read = self._typed(name, decoded(), decoded)
+        return read._replace(note=f"{_AGAINST}: the numbers' is used") if against else read
+
+    def _typed(
+        self, name: str, stored: Iterator[pa.Array], again: Callable[[], Iterator[pa.Array]]
+    ) -> Numbers:
+        first = next(stored, pa.array([], pa.null()))
+        stored = chain([first], stored)
+        if is_text(first.type):
+            cells = Cells(name, self._keys, self._codes, self._memory)
+            for block in stored:
+                cells.add(block.fill_null(""))
+            return cells.numbers()
+
+        def read(block: pa.Array) -> tuple[Array, Mask, str]:
+            for key, names in (("encode", self._keys.encode), ("convert", self._keys.convert)):
+                if name in names:
+                    what = named(block.type)
+                    raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
+            part, none, kind = _values(block)
+            return part, none | self._codes.typed(block), kind
+
+        try:
+            return self._all(stored, read)
+        except _Otherwise:  # decimals of more than 64 bits
+            whole = pa.concat_arrays([*again()])
+            places = pc.rank(whole, tiebreaker="dense").to_numpy().astype(np.int64)
+            missing = mask(whole.is_null()) | self._codes.typed(whole)
+            return Numbers(places, missing, "decimals")
+
+    def _all(
+        self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], tuple[Array, Mask, str]]
+    ) -> Numbers:
+        """Put the numbers of all blocks together; those without any value may be of any type."""
+        values, kind, start, infinite = np.empty(0, np.int64), "nothing", 0, list[Array]()
+        missing = self._memory.room((self._n,), np.bool_)
+        for block in blocks:
+            rows, start = slice(start, start + len(block)), start + len(block)
+            gaps = mask(block.is_null())
+            if gaps.all():
+                missing[rows] = True
+                continue
+            part, without, kind = read(block)
+            gaps = gaps | without
+            if part.dtype.kind == "f":
+                gaps |= np.isnan(part)
+                beyond = np.flatnonzero(np.isinf(part) & ~gaps)
+                infinite += [beyond + rows.start] if len(beyond) else []
+            if len(part) == self._n:
+                values, missing = np.where(gaps, 0, part) if gaps.any() else part, gaps
+                break
+            if not len(values):
+                values = self._memory.room((self._n,), part.dtype.type)
+            values[rows], missing[rows] = np.where(gaps, 0, part), gaps
+        if infinite:
+            raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{INFINITE}")
+        return Numbers(values if len(values) else np.zeros(self._n, np.int64), missing, kind)
+
+    def _places(self, categories: pa.Array) -> Callable[[pa.Array], tuple[Array, Mask, str]]:
+        text = pc.ascii_trim_whitespace(categories.fill_null(""))
+        nothing = mask(categories.is_null()) | self._codes.cells(text, default=False)
+
+        def read(block: pa.Array) -> tuple[Array, Mask, str]:
+            if not storage(block.dictionary).equals(categories):
+                raise _Otherwise
+            places = block.indices.fill_null(0).to_numpy().astype(np.int64)
+            return places, nothing[places] if len(nothing) else np.ones(len(places), bool), "categories"
+
+        return read
+
+
+def _values(array: pa.Array) -> tuple[Array, Mask, str]:
+    """Return a block's numbers, which of them stand for no value, and what they are."""
+    none, kind = np.zeros(len(array), bool), "whole numbers"
     if pa.types.is_floating(array.type):
-        values = array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-        missing |= np.isnan(values)
-        infinite = np.isinf(values) & ~missing
-        if infinite.any():
-            raise Unusable(f"{at(infinite, 'infinite value')}{INFINITE}")
-        return Numbers(np.where(missing, 0.0, values) if missing.any() else values, missing, "real numbers")
+        return array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False), none, "real numbers"
     if pa.types.is_decimal(array.type):
-        wide = pa.decimal256 if array.type.bit_width > 128 else pa.decimal128
-        places = pc.rank(array.cast(wide(array.type.precision, array.type.scale)), tiebreaker="dense")
-        return Numbers(places.to_numpy().astype(np.int64), missing, "decimals")
-    kind = "whole numbers"
+        return _unscaled(array), none, "decimals"
     if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
         array, kind = since(array), "dates or times"
     elif pa.types.is_boolean(array.type):
@@ -59,17 +148,27 @@ def numbers(column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes) -
     if not pa.types.is_integer(array.type):
         raise Unusable(f"{named(array.type)}, not numbers: cast it to float64, or leave it out (exclude)")
     dtype = np.uint64 if pa.types.is_unsigned_integer(array.type) else np.int64
-    return Numbers(array.fill_null(0).to_numpy().astype(dtype, copy=False), missing, kind)
+    return array.fill_null(0).to_numpy().astype(dtype, copy=False), none, kind
 
 
-def whole(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array: text with 64-bit offsets, an extension as its storage type."""
-    if isinstance(column.type, pa.BaseExtensionType):
-        storage = [chunk.storage for chunk in column.chunks]
-        column = pa.chunked_array(storage, column.type.storage_type)
-    if is_text(column.type):
-        column = column.cast(pa.large_string())
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _unscaled(array: pa.Array) -> Array:
+    """Return decimals as integers of their last place; `_Otherwise` if one is beyond 64 bits."""
+    wide = array.type.bit_width > 128
+    array = array if wide else array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    words = array.type.bit_width // 64
+    raw = np.frombuffer(array.buffers()[1], np.int64).reshape(-1, words)
+    raw = raw[array.offset : array.offset + len(array)]
+    low = np.where(mask(array.is_null()), 0, raw[:, 0])
+    if any((np.where(mask(array.is_null()), 0, raw[:, i]) != low >> 63).any() for i in range(1, words)):
+        raise _Otherwise
+    return low
+
+
+def storage(array: pa.Array) -> pa.Array:
+    """Return a block as it is stored: an extension as its storage type, text with 64-bit offsets."""
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    return array.cast(pa.large_string()) if is_text(array.type) else array
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -81,27 +180,6 @@ def named(kind: pa.DataType) -> str:
     """Name a type, without its parameters; one that Arrow lacks as its maker does."""
     own = getattr(kind, "type_name", None) or getattr(kind, "extension_name", None)
     return str(own or re.split(r"[<(\[]", str(kind))[0])
-
-
-def _from_dictionary(
-    array: pa.DictionaryArray, column: pa.ChunkedArray, name: str, keys: TableKeys, codes: Codes
-) -> Numbers:
-    # Arrow does not order categories that two chunks list differently, so neither do we.
-    alike = all(chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks)
-    values = whole(pa.chunked_array([array.dictionary]))
-    ordered = array.type.ordered and alike and name not in keys.encode
-    against = ordered and _against(values)
-    if not (ordered and is_text(values.type)):
-        found = numbers(pa.chunked_array([values.take(array.indices)]), name, keys, codes)
-        return found._replace(note=f"{_AGAINST}: the numbers' is used") if against else found
-    if name in keys.convert:
-        raise Unusable("convert is for text, and its categories have an order; take it out of convert")
-    places = array.indices.fill_null(0).to_numpy().astype(np.int64)
-    missing = mask(array.indices.is_null())
-    text = pc.ascii_trim_whitespace(values.fill_null(""))
-    nothing = mask(values.is_null()) | codes.cells(text, default=False)
-    missing = missing | (nothing[places] if len(nothing) else True)
-    return Numbers(places, missing, "categories", f"{_AGAINST}: the categories' is used" if against else "")
 
 
 def _against(categories: pa.Array) -> bool:

@@ -62,11 +62,10 @@ _PHRASES = {
     "not a database|not a valid DuckDB|Cannot launch in-memory": "the file is not a database of that kind",
     "locked|lock on file|handle conflict": "another program has the file open to write: close it there",
     "Conversion Error": _STATES["22"],
-    "nvalid unicode": "it is not text in csv.encoding: set that to the file's encoding",
-    "CSV": "it is not a well-formed CSV file with one header line, or not as `csv` says",
+    "CSV": "it is not a well-formed CSV file with one header line",
     "arquet": "it is not a readable Parquet file",
     "No space left|failed to offload": "the disk for temporary files (TMPDIR) is full",
-    "Out of Memory": "it needs more memory than `memory` allows; raise table.memory",
+    "Out of Memory": "it needs more memory than `memory` allows; raise memory",
 }
 
 
@@ -107,7 +106,7 @@ class Database:
         with in_words(self.dialect):
             self._put(name, rows)
 
-    def copied(self, name: str, query: str, memory: str) -> DuckDB:
+    def copied(self, name: str, query: str, memory: int) -> DuckDB:
         """Copy a query's answer into a new DuckDB, close this engine, and return that."""
         with in_words(self.dialect):
             here = DuckDB(memory)
@@ -155,13 +154,13 @@ class DuckDB(Database):
 
     dialect = "duckdb"
 
-    def __init__(self, memory: str, file: str = "") -> None:
+    def __init__(self, memory: int, file: str = "") -> None:
         import duckdb
 
         self._spilled = ExitStack()
         folder = self._spilled.enter_context(own_folder(Path(tempfile.gettempdir()), _SPILL))
         settings: dict[str, Any] = {
-            "memory_limit": memory,
+            "memory_limit": f"{memory}B",
             "temp_directory": str(folder),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
@@ -266,8 +265,11 @@ class _SQLite(_Adbc):
         self._cursor = self._connection.cursor(adbc_stmt_kwargs=options)
 
 
-def connect(asked: Query) -> Database:
-    """Connect to the engine that a plan's table names; `ImportError` if its driver is not installed."""
+def connect(asked: Query, memory: int) -> Database:
+    """Connect to the engine that a plan's table names; `ImportError` if its driver is not installed.
+
+    DuckDB may take so much `memory`, in bytes.
+    """
     address = os.environ.get(asked.variable, "")
     kind, _, rest = address.partition(":")
     if asked.variable and not address:
@@ -279,7 +281,7 @@ def connect(asked: Query) -> Database:
         raise Unusable(f"there is no such file; the address is {kind}:FILE")
     with in_words(kind or "duckdb", "it cannot be reached"):
         if kind in ("", "duckdb"):
-            return DuckDB(asked.memory, rest)
+            return DuckDB(memory, rest)
         return _SQLite(rest) if kind == "sqlite" else _PostgreSQL(address)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Literal
 from unicodedata import normalize
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.notation import Mask, Notation, mask
+from mpc_spearman.data.notation import DAY_AND_TIME, Mask, Notation, mask, matches, shortest
 from mpc_spearman.data.refusals import show
 
 #: Numbers, as float64 writes them, that may be codes for missing values.
@@ -25,7 +26,7 @@ _BY_DEFAULT = TableKeys().missing_values
 
 
 class Codes:
-    """The missing values that a plan lists: as text, ignoring case, and as numbers in any notation."""
+    """The missing values that a plan lists: as text, ignoring case; numbers and dates however written."""
 
     def __init__(self, keys: TableKeys) -> None:
         self._notation = Notation(keys.csv)
@@ -39,9 +40,11 @@ class Codes:
             for form in _FORMS
         }
         text = pa.array(self._listed, pa.large_string())
-        text = text.filter(pa.array(self._notation.matches(text)))
-        self._numbers = {self._exact(one): one for one in text.to_pylist()}
+        numbers = text.filter(pa.array(self._notation.matches(text))).to_pylist()
+        self._numbers = {self._exact(one): one for one in numbers}
         self._floats = [float(number) for number in self._numbers]
+        times = text.filter(pa.array(matches(text, DAY_AND_TIME))).to_pylist()
+        self._times = dict(zip(shortest(pa.array(times, text.type)).to_pylist(), times, strict=True))
 
     def _exact(self, written: str) -> Decimal:
         return Decimal(self._notation.plain(pa.array([written]))[0].as_py())
@@ -61,39 +64,60 @@ class Codes:
 
     def cells(self, text: pa.LargeStringArray, *, default: bool = True) -> Mask:
         """Mark the cells, without space around them, that are empty or listed, by default or not."""
-        listed = [one for one, value in self.texts.items() if default or value not in _BY_DEFAULT]
-        missing = mask(pc.is_in(text, value_set=pa.array(["", *listed], text.type)))
-        found = text.filter(pa.array(missing)).unique().to_pylist()
-        self.seen.update(self.texts.get(one, "") for one in found)
-        number = self._notation.matches(text) & ~missing if self._floats else missing
-        if self._floats and number.any():
+        listed = {one: value for one, value in self.texts.items() if default or value not in _BY_DEFAULT}
+        missing = self._among(text, {"": "", **listed})
+        if self._floats and (number := self._notation.matches(text) & ~missing).any():
             text_of = text.filter(pa.array(number))
             near = np.isin(np.asarray(self._notation.plain(text_of).cast(pa.float64())), self._floats)
             same = {one: self._exact(one) for one in text_of.filter(pa.array(near)).unique().to_pylist()}
-            same = {one: exact for one, exact in same.items() if exact in self._numbers}
-            self.seen.update(self._numbers[exact] for exact in same.values())
-            missing |= mask(pc.is_in(text, value_set=pa.array([*same], text.type)))
+            missing |= self._among(
+                text, {one: self._numbers[exact] for one, exact in same.items() if exact in self._numbers}
+            )
+        if self._times and matches(text, DAY_AND_TIME).any():
+            missing |= self._among(shortest(text), self._times)
         return missing
+
+    def _among(self, text: pa.LargeStringArray, listed: Mapping[str, str]) -> Mask:
+        """Mark the cells that are one of some texts; note which of what is listed these are."""
+        among = mask(pc.is_in(text, value_set=pa.array([*listed], text.type)))
+        if among.any():
+            self.seen.update(listed[one] for one in text.filter(pa.array(among)).unique().to_pylist())
+        return among
 
     def typed(self, array: pa.Array) -> Mask:
         """Mark the cells of a column of numbers or dates that are listed."""
         missing, kind = np.zeros(len(array), dtype=bool), array.type
         floats = array.to_numpy(zero_copy_only=False) if pa.types.is_floating(kind) else None
-        exact = {written: f"{number:f}" for number, written in self._numbers.items()}
         for value in () if pa.types.is_boolean(kind) else self._listed:
-            written = exact.get(value, value)
-            if pa.types.is_integer(kind) and value in exact:
-                written = written.rstrip("0").rstrip(".") if "." in written else written
-            try:
-                code = pa.scalar(written)
-                code = (code if floats is None else code.cast(pa.float64())).cast(kind)
-            except pa.ArrowException:  # it can be no value of this type
-                continue
-            # Arrow compares no float16. NaN equals nothing, and is missing anyway.
-            same = mask(pc.equal(array, code).fill_null(False)) if floats is None else floats == code.as_py()
-            self.seen.update([value] if same.any() else [])
-            missing |= same
+            for code in self._as(value, kind):
+                # Arrow compares no float16. NaN equals nothing, and is missing anyway.
+                equal = floats == code.as_py() if floats is not None else pc.equal(array, code)
+                same = equal if floats is not None else mask(equal.fill_null(False))
+                self.seen.update([value] if same.any() else [])
+                missing |= same
         return missing
+
+    def _as(self, value: str, kind: pa.DataType) -> list[pa.Scalar]:
+        """Return what a listed value is in a type; a day in a column of instants in UTC and in its zone."""
+        exact = {written: f"{number:f}" for number, written in self._numbers.items()}
+        times = {written: time for time, written in self._times.items()}
+        written: Any = exact.get(value, times.get(value, value))
+        if pa.types.is_integer(kind) and value in exact:
+            written = written.rstrip("0").rstrip(".") if "." in written else written
+        scalars = list[pa.Scalar]()
+        zones: list[str | None] = [None]
+        if value in times and not pa.types.is_time(kind):
+            zones = [*{"UTC", kind.tz}] if pa.types.is_timestamp(kind) and kind.tz else zones
+        for zone in zones:
+            with suppress(pa.ArrowException, ValueError):  # it can be no value of this type
+                code = pa.scalar(written)
+                if value in times:
+                    code = code.cast(pa.timestamp("us"))
+                    code = code if zone is None else pc.assume_timezone(code, zone)
+                elif pa.types.is_floating(kind):
+                    code = code.cast(pa.float64())
+                scalars.append(code.cast(kind))
+        return scalars
 
 
 def code_among(values: npt.NDArray[Any]) -> str:
@@ -113,28 +137,30 @@ def code_among(values: npt.NDArray[Any]) -> str:
     return ""
 
 
-def costs(missing: Mapping[str, npt.NDArray[np.int64]], n: int) -> str:
+def costs(missing: Mapping[str, npt.NDArray[np.uint8]], n: int) -> str:
     """Say how many of n rows columns with missing values cost, and which to leave out to keep most rows.
 
-    `missing` has the rows in which each column has no value, of the rows that count.
+    `missing` has a bit for each row of the table: whether the column has no value there, and the row counts.
     """
-    gaps = np.zeros(1 + max(int(rows[-1]) for rows in missing.values()), dtype=np.int32)
-    for rows in missing.values():
-        gaps[rows] += 1
-    lost, left = int((gaps > 0).sum()), dict(missing)
-    by_share = sorted(missing.items(), key=lambda item: -len(item[1]))
-    shares = ", ".join(f"{show(name)} {100 * len(rows) / n:.1f} %" for name, rows in by_share[:_MOST_NAMED])
+    gaps, left = np.zeros(8 * max(map(len, missing.values())), dtype=np.int32), dict(missing)
+    for bits in missing.values():
+        gaps += np.unpackbits(bits)
+    lost = int((gaps > 0).sum())
+    of_column = {name: int(np.unpackbits(bits).sum()) for name, bits in missing.items()}
+    by_share = sorted(of_column.items(), key=lambda item: -item[1])
+    shares = ", ".join(f"{show(name)} {100 * count / n:.1f} %" for name, count in by_share[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
     said = (
         f"left out: {lost:,} of {n:,} rows ({100 * lost / n:.1f} %) with a missing value, in {shares}{more}"
     )
     out = ""
     for _ in range(min(3, len(missing) - 1)):  # each time the column without which most rows come back
-        back = {name: int((gaps[rows] == 1).sum()) for name, rows in left.items()}
+        alone = np.packbits(gaps == 1)
+        back = {name: int(np.unpackbits(bits & alone).sum()) for name, bits in left.items()}
         best = max(back, key=lambda name: back[name])
         if 100 * back[best] < n:
             break
-        gaps[left.pop(best)] -= 1
+        gaps -= np.unpackbits(left.pop(best))
         then = f"{int((gaps > 0).sum()):,} if"
         out += f", {then} also {show(best)}" if out else f"; only {then} you exclude {show(best)}"
     kept = "; missing: middle keeps them" if 5 * lost > n else ""

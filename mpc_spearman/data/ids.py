@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from unicodedata import normalize
@@ -19,30 +19,41 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Memory, blocks
 from mpc_spearman.config.table_keys import Normalise
-from mpc_spearman.data.columns import is_text, named, whole
+from mpc_spearman.data.cells import buffers_of, keep_text, large_text
+from mpc_spearman.data.columns import is_text, named, storage
+from mpc_spearman.data.notation import mask
 from mpc_spearman.data.refusals import Unusable, at, show
 from mpc_spearman.files import own_key
 
 #: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
 NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
 Mask = npt.NDArray[np.bool_]
-_AT_ONCE = 1 << 20
+Rows = npt.NDArray[np.int64]
+_AT_ONCE, _PART = 1 << 20, 1 << 24  # ids
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
 _AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
 _BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
 
 
-def id_text(column: pa.ChunkedArray, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
-    """Turn one column of ids into text, null where an id is missing."""
-    array = whole(column)
+def id_text(
+    blocks: Iterable[pa.Array], normalise: Sequence[Normalise], memory: Memory
+) -> pa.LargeStringArray:
+    """Turn a column of ids into text, "" where an id is missing."""
+    return _together([keep_text(_text_of(block, normalise), memory) for block in blocks], memory)
+
+
+def _text_of(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
+    array = storage(block)
     if pa.types.is_dictionary(array.type):
-        array = whole(pa.chunked_array([array.dictionary_decode()]))
+        array = storage(array.dictionary_decode())
     if not is_text(array.type):
         array = _written(array)
     try:  # Parquet's strings need not be what they are called
-        text = array.cast(pa.large_binary()).cast(pa.large_string())
+        text = array.cast(pa.large_binary()).cast(pa.large_string()).fill_null("")
     except pa.ArrowInvalid:
         raise Unusable("ids that are not UTF-8") from None
     for step in normalise:
@@ -50,38 +61,103 @@ def id_text(column: pa.ChunkedArray, normalise: Sequence[Normalise]) -> pa.Large
     return text
 
 
-def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
+def _together(texts: Sequence[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
+    """Return blocks of text as one, which may be in a file."""
+    if len(texts) == 1:
+        return texts[0]
+    n, size = sum(map(len, texts)), sum(pc.sum(pc.binary_length(text)).as_py() or 0 for text in texts)
+    ends, cells, row, end = memory.room((n + 1,), np.int64), memory.room((size,), np.uint8), 0, 0
+    for text in texts:
+        if len(text):
+            places, its = buffers_of(text)
+            ends[row + 1 : row + len(places)], cells[end : end + len(its)] = places[1:] + end, its
+            row, end = row + len(text), end + len(its)
+    return large_text(ends, cells)
+
+
+def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
     """Make one id of the columns of each row.
 
     Of several, each is written after its length in bytes and a colon, ``4:Anna10:1990-01-31``, so that no two
     rows that differ in a column have the same id.
     """
     for name, column in zip(names, columns, strict=True):
-        empty = pc.or_(column.is_null(), pc.equal(column.fill_null(""), "")).to_numpy(zero_copy_only=False)
+        empty = mask(pc.equal(pc.binary_length(column), 0))
         if empty.any():
             raise Unusable(f"column {show(name)}: {at(empty, 'empty id')}; fill them in or remove the rows")
     if len(columns) == 1:
         return columns[0]
-    parts = []
-    for column in columns:
-        parts += [pc.binary_length(column).cast(pa.large_string()), pa.scalar(":", pa.large_string()), column]
-    return pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()))
+    joined = []
+    for start in range(0, len(columns[0]), _AT_ONCE):
+        parts = []
+        for column in (column.slice(start, _AT_ONCE) for column in columns):
+            lengths = pc.binary_length(column).cast(pa.large_string())
+            parts += [lengths, pa.scalar(":", pa.large_string()), column]
+        text = pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()))
+        joined.append(keep_text(text, memory))
+    return _together(joined, memory)
 
 
-def repeated(ids: pa.LargeStringArray) -> tuple[Mask, Mask]:
+def take(ids: pa.LargeStringArray, rows: Rows, memory: Memory) -> pa.LargeStringArray:
+    """Return the ids of some rows, in their order."""
+    some = (ids.take(pa.array(rows[part])) for part in blocks(len(rows), _AT_ONCE))
+    return _together([keep_text(text, memory) for text in some] or [ids.slice(0, 0)], memory)
+
+
+def repeated(ids: pa.LargeStringArray, memory: Memory) -> tuple[Mask, Mask]:
     """Mark the rows with a duplicate id: all copies, and all but the first of each."""
-    later, copied = np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=bool)
-    ends = np.zeros(len(ids), dtype=np.uint8)
-    if len(ids) > _AT_ONCE:  # those with the same last byte by themselves: a dictionary takes 200 bytes an id
-        ends = np.frombuffer(pc.binary_slice(ids.cast(pa.large_binary()), -1).buffers()[2], dtype=np.uint8)
-    for end in np.flatnonzero(np.bincount(ends)):
-        rows = np.flatnonzero(ends == end)
+    later, copied = (memory.room((len(ids),), np.bool_) for _ in range(2))
+    for rows in _may_repeat(ids, memory):
         # A dictionary lists values in the order in which they come first, so a place below the highest so far
         # is one that came before.
         places = ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy()
         later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]
         copied[rows] = (np.bincount(places) > 1)[places]
     return copied, later
+
+
+def _may_repeat(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
+    """Yield rows among which are all with a duplicate id; equal ids come together, and in their order.
+
+    Of many ids a hash is sorted, in parts by its first bits; a dictionary of all would take 200 bytes an id.
+    """
+    n = len(ids)
+    if n <= _AT_ONCE:
+        yield np.arange(n)
+        return
+    codes, bits = memory.room((n,), np.uint64), np.uint64(64 - (n // _PART).bit_length())
+    for part in blocks(n, _BLOCK):
+        codes[part] = _hashed(ids.slice(part.start, part.stop - part.start))
+    for first in range(1 << (64 - int(bits))):
+        rows = [part.start + np.flatnonzero(codes[part] >> bits == first) for part in blocks(n, _AT_ONCE)]
+        some = np.concatenate([codes[of] for of in rows])
+        order = np.sort(some)
+        twice = np.unique(order[1:][order[1:] == order[:-1]])
+        if not len(twice):
+            continue
+        again = np.isin(some, twice)
+        row = np.concatenate(rows)[again]
+        order = np.argsort(some[again], kind="stable")
+        ends = np.flatnonzero(np.diff(some[again][order])) + 1  # of equal codes
+        cuts = ends[np.unique(np.searchsorted(ends, range(0, len(row), _AT_ONCE), side="right") - 1)[1:]]
+        yield from np.split(row[order], cuts)
+
+
+def _hashed(ids: pa.LargeStringArray) -> npt.NDArray[np.uint64]:
+    """Return a hash of each id, 8 bytes of it at a time: to find what may be equal, for no secret."""
+    ends, cells = buffers_of(ids)
+    padded = np.concatenate((cells, np.zeros(8, np.uint8)))
+    words = np.ndarray((len(cells) + 1,), np.uint64, padded, strides=(1,))  # those that begin at each byte
+    starts, left = ends[:-1], np.diff(ends)
+    codes, rows = left.astype(np.uint64), np.arange(len(ids))
+    while len(rows):
+        kept = np.uint64(8) * np.minimum(left, 7).astype(np.uint64)
+        within = np.where(left < 8, (np.uint64(1) << kept) - np.uint64(1), ~np.uint64(0))
+        mixed = (codes[rows] ^ (words[starts] & within)) * _FACTOR
+        codes[rows] = mixed ^ (mixed >> np.uint64(29))
+        more = left > 8
+        rows, starts, left = rows[more], starts[more] + 8, left[more] - 8
+    return codes * _FACTOR
 
 
 def _written(array: pa.Array) -> pa.Array:

@@ -25,7 +25,8 @@ from mpc_spearman.arrays import BLOCK, from_file, mapped, parts, reordered
 from mpc_spearman.config import DataParty, Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.ids import id_digest
-from mpc_spearman.data.ranks import Groups, Place, Ranks
+from mpc_spearman.data.ranking import Place
+from mpc_spearman.data.ranks import Groups, Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import check_private, lock, write_whole
@@ -74,7 +75,7 @@ class KeptRanks:
             "version": __version__,
             "party": table.party,
             "keys": self._own.model_dump(
-                mode="json", include={"table", *TableKeys.model_fields}, exclude={"table": {"memory"}}
+                mode="json", include={"table", *TableKeys.model_fields}, exclude={"memory"}
             ),
             "stamp": self._stamp,
             "rows": self._limit,
@@ -125,10 +126,9 @@ class KeptRanks:
 
 def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:
     """Say where a table is and, of files, when they were last written."""
-    if isinstance(table, Query) and table.path is None:
+    if isinstance(table, Query):
         address = urlsplit(os.environ.get(table.variable, ""))
         return [(address.netloc.rpartition("@")[2] + address.path,)]  # without a password
-    table = table.path if isinstance(table, Query) else table
     assert table is not None
     found: list[tuple[str | int, ...]] = []
     with suppress(OSError):  # whoever reads it says why it cannot be

@@ -14,13 +14,19 @@ from mpc_spearman.config.table_keys import Convert, Csv
 
 Mask = npt.NDArray[np.bool_]
 
-DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
+_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+DATE = f"^{_DATE}$"
+TIME = rf"^{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?)?"
 ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+#: A day, perhaps with a time and a zone.
+DAY_AND_TIME = f"{DATE}|{TIME}{ZONE}?$"
+#: Spaces that look alike between the digits of a number, and before its unit.
+SPACES = " \u00a0\u2007\u2009\u202f"
 # What may separate thousands where a plan names the first of them.
-_ALIKE = {" ": " \u00a0\u202f\u2009", "'": "'\u2019"}
+_ALIKE = {" ": SPACES, "'": "'\u2019"}
 _DAY = r"^([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4})([T ].*)?$"
 _PADDED = r"^([0-9]{4})-0?([0-9]{2})-0?([0-9]{2})"
+_ONE_DIGIT_HOUR = r"([T ])([0-9]:)"
 _UNIT = r"([A-Z]{0,3}\p{Sc}|[A-Z]{3}|kr|Kč|zł|Ft)"
 
 
@@ -54,19 +60,39 @@ class Notation:
 
         Also return which cells are what `how` says, and the currencies.
         """
-        number, units = f"({self.number})", set[str]()
+        number, units, space = self.number, set[str](), f"[{SPACES}]*"
+        unsigned = number.removeprefix("[+-]?")
         pattern, into = {
-            "percent": (rf"^{number}\s*%$", r"\1"),
-            "currency": (rf"^(?:{_UNIT}\s*{number}|{number}\s*{_UNIT})$", r"\2\3"),
+            "percent": (rf"^({number}){space}%$", r"\1"),
+            "currency": (
+                rf"^(?:([+-]?){_UNIT}{space}({unsigned})|{_UNIT}{space}({number})|({number}){space}{_UNIT})$",
+                r"\1\3\5\6",
+            ),
             "day_first": (_DAY, r"\3-0\2-0\1\4"),
             "month_first": (_DAY, r"\3-0\1-0\2\4"),
         }[how]
         fits = matches(text, pattern)
         if how == "currency":
             money = text.filter(pa.array(fits))
-            units = {*pc.replace_substring_regex(money, pattern, r"\1\4").unique().to_pylist()}
+            units = {*pc.replace_substring_regex(money, pattern, r"\2\4\7").unique().to_pylist()}
         text = pc.replace_substring_regex(text, pattern, into)
-        return pc.replace_substring_regex(text, _PADDED, r"\1-\2-\3"), fits, units
+        if how.endswith("first"):
+            text = pc.replace_substring_regex(text, _PADDED, r"\1-\2-\3")
+            text = pc.replace_substring_regex(text, _ONE_DIGIT_HOUR, r"\10\2")
+        return text, fits, units
+
+
+def shortest(text: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Write days and times without what says nothing: a time of midnight, zeros at the end, their zone."""
+    for pattern, into in (
+        (rf"^({_DATE})[T ]", r"\1 "),
+        (rf"^({_DATE} [0-9:.]+){ZONE}$", r"\1"),
+        (rf"^({_DATE} [0-9:]+)\.0*$", r"\1"),
+        (rf"^({_DATE} [0-9]{{2}}:[0-9]{{2}})$", r"\1:00"),
+        (f"^({_DATE}) 00:00:00$", r"\1"),
+    ):
+        text = pc.replace_substring_regex(text, pattern, into)
+    return text
 
 
 def matches(text: pa.LargeStringArray, pattern: str) -> Mask:

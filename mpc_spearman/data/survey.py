@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.ids import id_text, repeated
 from mpc_spearman.data.refusals import Unusable
-from mpc_spearman.data.sources import Column, Source, open_source
+from mpc_spearman.data.source import Column, Source
+from mpc_spearman.data.sources import open_source
 from mpc_spearman.errors import TableError
 
 _ID = re.compile(r"(?i)(^|[^a-z])(id|key|nr|no|number)([^a-z]|$)|id$")
@@ -81,12 +84,12 @@ def _ids(texts: Mapping[str, pa.ChunkedArray]) -> tuple[str, int]:
     It is `id`, the plan's default; or one whose name says so, or with a value in each row and none twice,
     best both.
     """
-    copies: dict[str, int] = {}
+    copies, memory = dict[str, int](), Memory()
     for name, column in texts.items():
         with suppress(Unusable):
-            ids = id_text(column, ["strip"])
-            if name == "id" or not ids.null_count:
-                copies[name] = int(repeated(ids)[0].sum())
+            ids = id_text(column.chunks, ["strip"], memory)
+            if name == "id" or not pc.any(pc.equal(ids, "")).as_py():
+                copies[name] = int(repeated(ids, memory)[0].sum())
     unique = [name for name, rows in copies.items() if not rows]
     named = [name for name in [*unique, *copies] if _ID.search(name)]
     found = next((name for name in ["id", *named, *unique] if name in copies), "")

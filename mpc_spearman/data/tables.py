@@ -14,7 +14,7 @@ do whole numbers beyond 2^53 that share a column with such numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,23 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Memory, blocks
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
 from mpc_spearman.data.choice import choose, flag_of
 from mpc_spearman.data.gaps import costs
-from mpc_spearman.data.ranks import Groups, Place, Ranks, in_memory, rank_columns
+from mpc_spearman.data.ranking import Place, rank_columns
+from mpc_spearman.data.ranks import Groups, Ranks
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at, count_of, listed, show
-from mpc_spearman.data.sources import ArrowTable, Source, open_source
+from mpc_spearman.data.source import Source
+from mpc_spearman.data.sources import ArrowTable, open_source
 from mpc_spearman.errors import SetupError, TableError
 from mpc_spearman.installed import install_warehouse
 
 __all__ = ["Table", "read_table"]
 
+_AT_ONCE = 1 << 20  # rows
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
 _NEEDED = f"a rank correlation needs at least {MIN_ROWS}"
 
@@ -56,6 +60,8 @@ class Table:
     #: Which rows of the source are this table's, in order; None for all.
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
+    #: Where its columns and ranks take room.
+    memory: Memory = field(default_factory=Memory)
     #: Opens the source again, with all its rows and columns.
     reopen: Callable[[], Source] | None = None
     #: Has an engine rank a feature, by its position, over some rows of the source, into a row of a matrix.
@@ -82,12 +88,13 @@ class Table:
         return self.read(index, self.rows)
 
     def ranks(
-        self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place = in_memory
+        self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place | None = None
     ) -> Ranks:
         """Rank all features, here or by the engine that holds them; see `rank_columns`."""
+        place = place or partial(self.memory.room, kind=np.int32)
         if self.rank is None:
             columns = map(self.column, range(self.m))
-            return rank_columns(columns, self.m, workers=workers, tick=tick, place=place)
+            return rank_columns(columns, self.m, workers=workers, tick=tick, place=place, memory=self.memory)
         matrix, groups = place((self.m, self.n)), list[Groups]()
         for index, out in enumerate(matrix):
             groups.append(self.rank(index, self.rows, out))
@@ -97,7 +104,7 @@ class Table:
     def take(self, rows: npt.NDArray[np.int64]) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""
         chosen = rows if self.rows is None else self.rows[rows]
-        return replace(self, ids=self.ids.take(pa.array(rows)), rows=chosen)
+        return replace(self, ids=row_ids.take(self.ids, rows, self.memory), rows=chosen)
 
     def __repr__(self) -> str:
         """Show the shape only, so that a traceback or a log shows no cell."""
@@ -117,7 +124,8 @@ def read_table(
     `source` is a file, a folder of part files, what an engine holds and ranks, or a table of pandas, polars,
     pyarrow or another library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so
     many rows are read at most, and what follows them is not checked. `normalise` is done to ids, in its
-    order. Problems of several columns come in one error, a line each.
+    order. Problems of several columns come in one error, a line each. What takes more than ``memory`` is in
+    unnamed files in ``TMPDIR``.
     """
     name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
@@ -154,7 +162,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     source.prepare(id_places, places)
     ids, kept = _ids(source, id_places, keys, normalise)
     complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
-    gaps, problems, notes = dict[str, npt.NDArray[np.int64]](), list[str](), list[str]()
+    gaps, problems, notes = dict[str, npt.NDArray[np.uint8]](), list[str](), list[str]()
     for place in places:
         column = source.look(place)
         name, problem = column.name, column.problem
@@ -173,7 +181,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
             problems.append(f"column {show(name)}: {problem}")
             continue
         if missing.any():
-            gaps[name] = np.flatnonzero(missing)
+            gaps[name] = np.packbits(missing)
         if keys.missing != "middle":
             complete &= ~missing
         used[name] = place
@@ -200,17 +208,21 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
     def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
-        name, some = features[index], slice(None) if chosen is None else chosen
+        name = features[index]
         try:
             values, missing, *_ = source.numbers(place_of[name])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
-        empty = missing[some] if len(values) == len(ids) else missing
-        if len(values) != len(ids) or (empty.any() and keys.missing != "middle"):
+        if len(values) == len(ids) and chosen is not None:
+            values, missing = (_some(whole, chosen, source.memory) for whole in (values, missing))
+        has_gaps = bool(missing.any())
+        if len(values) != (len(ids) if chosen is None else len(chosen)) or (
+            has_gaps and keys.missing != "middle"
+        ):
             raise fail(f"column {show(name)} changed while the table was used")
         if name in flags:
-            return empty.astype(np.int64)
-        return np.ma.masked_array(values[some], empty) if empty.any() else values[some]
+            return missing.astype(np.int64)
+        return np.ma.masked_array(values, missing) if has_gaps else values
 
     def rank(index: int, chosen: npt.NDArray[np.int64] | None, out: npt.NDArray[np.int32]) -> Groups:
         name = features[index]
@@ -222,19 +234,29 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
 
     return Table(
         party,
-        ids if rows is None else ids.take(pa.array(rows)),
+        ids if rows is None else row_ids.take(ids, rows, source.memory),
         features,
         read,
         rows,
         rank=None if source.rank is None else rank,
         cautions=tuple(cautions),
+        memory=source.memory,
     )
 
 
-def _cost_of(gaps: Mapping[str, npt.NDArray[np.int64]], n: int, incomplete: int) -> str:
+def _some(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], memory: Memory) -> npt.NDArray[Any]:
+    """Take some rows of a column that may be in a file."""
+    some = memory.room((len(rows),), column.dtype.type)
+    for part in blocks(len(rows), _AT_ONCE):
+        some[part] = column[rows[part]]
+    return some
+
+
+def _cost_of(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int) -> str:
     if incomplete:
         return costs(gaps, n)
-    share = f"up to {max(map(len, gaps.values())) / n:.1%} of a column's cells, which weakens correlations"
+    most = max(int(np.unpackbits(bits).sum()) for bits in gaps.values())
+    share = f"up to {most / n:.1%} of a column's cells, which weakens correlations"
     return f"missing cells of {listed([*gaps])} are put in the middle of the ranks, {share}"
 
 
@@ -242,19 +264,16 @@ def _ids(
     source: Source, places: Sequence[int], keys: TableKeys, normalise: Sequence[Normalise]
 ) -> tuple[pa.LargeStringArray, Mask]:
     """Read the ids, and find the rows that can be kept by their ids."""
+    if source.n < MIN_ROWS:
+        raise Unusable(f"{count_of(source.n, 'row')}; {_NEEDED}")
     names, columns = [source.name(place) for place in places], []
     for name, place in zip(names, places, strict=True):
         try:
-            column = source.column(place)
-            if len(column) < MIN_ROWS:
-                break
-            columns.append(row_ids.id_text(column, normalise))
+            columns.append(row_ids.id_text(source.blocks(place), normalise, source.memory))
         except Unusable as unusable:
             raise Unusable(f"column {show(name)}: {unusable}") from None
-    if len(column) < MIN_ROWS:
-        raise Unusable(f"{count_of(len(column), 'row')}; {_NEEDED}")
-    ids = row_ids.join(names, columns)
-    all_copies, later = row_ids.repeated(ids)
+    ids = row_ids.join(names, columns, source.memory)
+    all_copies, later = row_ids.repeated(ids, source.memory)
     if later.any() and keys.duplicates == "error":
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
         where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"

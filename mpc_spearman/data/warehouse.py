@@ -10,8 +10,7 @@ the engine reads them as numbers, dates or times.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from glob import escape
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import finalize
 
@@ -30,16 +29,16 @@ from mpc_spearman.data.columns import is_text, named
 from mpc_spearman.data.databases import connect, quoted
 from mpc_spearman.data.gaps import NINES, code_among
 from mpc_spearman.data.notation import Notation
-from mpc_spearman.data.ranks import Groups, place_ranks
+from mpc_spearman.data.ranking import place_ranks
+from mpc_spearman.data.ranks import Groups
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, listed, show
-from mpc_spearman.data.sources import ARROW, CSV, PARQUET, Column, CsvFiles, Source, TypedFiles, open_source
+from mpc_spearman.data.source import Column, Source
 
 _CELLS, _ORDER, _COMMON = "mpc_spearman_cells", "mpc_spearman_order", "mpc_spearman_common"
 _CHOSEN, _WORDS = "mpc_spearman_chosen", "mpc_spearman_words"
 _MOST_WORDS = 100_000
 _BLOCK, _PART, _SAMPLE = 1 << 20, 1 << 22, 1 << 14  # rows
 _TEXT = pa.large_string()
-_DUCKDB_ENCODINGS = ("utf-8", "utf-16", "latin-1")
 
 
 class _Reading(NamedTuple):
@@ -54,61 +53,31 @@ class Warehouse(Source):
 
     def __init__(self, asked: Query, keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
-        self._asked, self._engine = asked, connect(asked)
+        self._asked, self._engine = asked, connect(asked, self.memory.limit)
         self.close = finalize(self, self._engine.close)  # a forgotten one, too
-        try:
-            files = None if asked.path is None else open_source(asked.path, keys, None)
-            if files is not None:
-                self._query = f"SELECT * FROM {self._reader(files)}"
-            else:  # on lines of its own, for a comment at its end
-                self._query = f"SELECT * FROM (\n{(asked.query or '').strip().removesuffix(';')}\n) AS answer"
+        try:  # on lines of its own, for a comment at its end
+            self._query = f"SELECT * FROM (\n{(asked.query or '').strip().removesuffix(';')}\n) AS answer"
             self._fields = [*self._engine.table(f"{self._query} LIMIT 0").schema]
         except BaseException:
             self.close()
             raise
         self.names = [field.name for field in self._fields]
-        self._typed = files if isinstance(files, TypedFiles) else None
-        if self._typed is not None:
-            self._fields = [self._fields[place] for place in self._typed.places]
-        if files is not None:  # by their places: to DuckDB x and X are one name
-            self.names, self.hint = files.names, files.hint
         self._kinds: dict[int, Any] = {}
         self._readings: dict[int, _Reading] = {}
         self._chosen: Rows | None = None
         self._count = 0
 
-    def _reader(self, files: Source) -> str:
-        """Have DuckDB read files: Parquet, or CSV with all cells as text, without guessing."""
-        assert isinstance(files, (CsvFiles, TypedFiles))
-        # DuckDB would take *, ? and [ in a name for a pattern, and a folder named year=2024 for a column.
-        paths = f"[{', '.join(quoted(escape(str(path))) for path in files.paths)}], hive_partitioning=false"
-        if isinstance(files, TypedFiles):
-            if any(path.name.lower().endswith(ARROW) for path in files.paths):
-                raise Unusable(f"DuckDB reads files whose names end in {', '.join(CSV + PARQUET)}")
-            return f"read_parquet({paths}, union_by_name=true)"  # else columns get the first file's types
-        csv = self._keys.csv
-        if csv.encoding not in _DUCKDB_ENCODINGS:
-            known = ", ".join(_DUCKDB_ENCODINGS)
-            raise Unusable(f"csv.encoding is {csv.encoding}, and DuckDB reads {known}: save it in one")
-        columns = ", ".join(f"c{place}: 'VARCHAR'" for place in range(len(files.names)))
-        how = f"delim={quoted(files.delimiter)}, skip={files.skip}, encoding={quoted(csv.encoding)}"
-        how += ", header=true, auto_detect=false, strict_mode=true, quote='\"', escape='\"'"
-        return f"read_csv({paths}, columns={{{columns}}}, {how})"
-
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Have the engine keep these columns, with numbered rows."""
         by = [self._place(name) for name in (*self._asked.order_by, *self._keys.id)]
         places = [*dict.fromkeys((*by, *columns, *numbers))]
-        if self._typed is not None:  # DuckDB would round one file's numbers, or make text of them
-            for place in places:
-                self._typed.check_type(place)
         try:
             self._engine.keep(_CELLS, self._of_query(places))
         except EngineFailed as failed:
             if failed.state not in ("42501", "25006"):  # no right to; a replica that is read-only
                 raise
             # Nothing can be kept there, so DuckDB keeps it here; what only the engine can read comes as text.
-            self._engine = self._engine.copied(_CELLS, self._of_query(places, True), self._asked.memory)
+            self._engine = self._engine.copied(_CELLS, self._of_query(places, True), self.memory.limit)
             self.close = finalize(self, self._engine.close)
         kept = self._engine.table(f"SELECT * FROM {_CELLS} LIMIT 0").schema
         self._kinds = {place: self._kind(kept.field(f"c{place}")) for place in places}
@@ -188,7 +157,12 @@ class Warehouse(Source):
         cells = table[f"c{place}"]
         return cells.cast("string") if kind.is_unknown() else cells
 
-    def column(self, place: int) -> pa.ChunkedArray:
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self._count
+
+    def blocks(self, place: int) -> Iterable[pa.Array]:
         """Read a column as it is, in the order of the rows."""
         if isinstance(self._kinds[place], str):
             query = f"SELECT c{place} FROM {_CELLS} JOIN {_ORDER} USING (u) ORDER BY r"
@@ -197,12 +171,11 @@ class Warehouse(Source):
             cells = self._cells(place, table)
             cells = cells.cast("string") if self._foreign(place) else cells
             query = self._engine.sql(table.select("r", cell=cells).order_by("r").select("cell"))
-        chunks = [batch.column(0) for batch in self._engine.batches(query)]
-        found = pa.chunked_array(chunks, None if chunks else _TEXT)
-        whole = not _is_numeric(self._fields[place]) or not pc.any(pc.match_substring(found, ".")).as_py()
-        if not whole and self.name(place) in self._keys.id:
-            raise Unusable("ids of type numeric with decimals: cast them to text or to int64")
-        return found
+        is_id = _is_numeric(self._fields[place]) and self.name(place) in self._keys.id
+        for batch in self._engine.batches(query):
+            if is_id and pc.any(pc.match_substring(batch.column(0), ".")).as_py():
+                raise Unusable("ids of type numeric with decimals: cast them to text or to int64")
+            yield batch.column(0)
 
     def look(self, place: int) -> Column:
         """See what a column holds, as far as the engine tells."""
@@ -291,7 +264,7 @@ class Warehouse(Source):
         there = words(self._all())
         there = there.filter(there.word.notnull())
         text = self._engine.table(there.select("word").distinct())["word"].cast(_TEXT).combine_chunks()
-        found = Cells(name, self._keys, self.codes)
+        found = Cells(name, self._keys, self.codes, self.memory)
         found.add(text)
         try:
             values, missing, *_ = found.numbers()

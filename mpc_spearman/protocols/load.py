@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-import numpy as np
-
-from mpc_spearman.arrays import room
 from mpc_spearman.config import Plan, Query, TargetParty, check_policy, check_policy_rows
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.kept import KeptRanks
-from mpc_spearman.data.ranks import Place, Ranks
+from mpc_spearman.data.ranking import Place
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import PlanError, TableError
@@ -95,12 +91,12 @@ def rank(run: Run, table: Table, ranks: Ranks | None, kept: KeptRanks | None) ->
 
     def say(text: str) -> None:
         run.say(text)
-        if isinstance(own.table, Query) and own.table.path is None:  # nothing tells whether it has changed
+        if isinstance(own.table, Query):  # nothing tells whether it has changed
             run.notes.cautions.append(text)
 
     if kept is not None:
         ranks = kept.ranks(table, make, say)
     elif ranks is None:
-        ranks = make(table, partial(room, kind=np.int32, in_file=isinstance(own.table, Query)))
+        ranks = table.ranks(workers=run.threads, tick=tick)
     table.close()
     return ranks

@@ -49,7 +49,7 @@ def test_one_select_is_taken(query: str) -> None:
     assert table.query == query
 
 
-UNCLEAR = ": needs query, with or without connection, or path alone"
+UNCLEAR = ": needs query"
 NO_SELECTS = ("DELETE FROM clinic", "selection", "-- SELECT", "SELECT 1; -- all", "SELECT 1; DELETE FROM x")
 NO_SELECT = ": query is not one SELECT statement (or WITH ... SELECT)"
 NO_NAME = ": connection is not env:NAME; put the database's address into an "
@@ -60,13 +60,13 @@ NO_NAME = ": connection is not env:NAME; put the database's address into an "
     [
         *(({"query": query}, NO_SELECT) for query in NO_SELECTS),
         *(({"connection": connection}, NO_NAME) for connection in ("CLINIC", "env:", "env:A B", ADDRESS)),
-        *(({"query": "", **more}, UNCLEAR) for more in ({}, {"path": "t.csv"})),
-        ({"path": "t.csv"}, UNCLEAR),
-        ({"memory": "much"}, ".memory: 'much' is not a size, such as 4GB or 500MB"),
+        ({"query": ""}, UNCLEAR),
+        ({"memory": "1GB"}, ".memory: no longer exists, remove it: write memory beside table"),
+        ({"path": "t.csv"}, ".path: no longer exists, remove it: name the file itself, table: FILE; files"),
         ({"order_by": []}, ": needs order_by, the columns that say which row comes first"),
         ({"query": 7}, ".query: 7 is not text; put it in quotes"),
         ({"connection": [ADDRESS]}, ".connection: ['postgresql://… is not text; put it in quotes"),
-        ({"password": "hunter2"}, ".password: there is no such key; keys here: query, path"),
+        ({"password": "hunter2"}, ".password: there is no such key; keys here: query, connection"),
     ],
 )
 def test_what_is_not_a_query_is_refused(change: dict[str, Any], expected: str) -> None:
@@ -108,10 +108,7 @@ def test_each_role_knows_which_variables_belong_to_others() -> None:
     assert same.addresses_of_others("A") == set()
 
 
-def test_files_for_duckdb_are_found_beside_the_plan_and_rows_need_an_order(tmp_path: Path) -> None:
-    plan = plan_with({KEY: {"path": "parts", "memory": "1GB"}, "alignment": "intersect"})
-    table = load_plan(plan).parties.target.table
-    assert isinstance(table, Query)
-    assert (table.path, table.variable) == (Path("parts").resolve(), "")
+def test_rows_need_an_order() -> None:
+    plan = plan_with({KEY: {"query": "SELECT 1 AS id"}, "alignment": "intersect"})
     (line,) = problems({**plan, "rows": 100})
     assert line == f"plan: {KEY}: needs order_by, the columns that say which row comes first, under rows: 100"

@@ -42,6 +42,7 @@ LOCAL: dict[str, Any] = {
     "missing": "middle",
     "missing_flags": False,
     "missing_values": ["secret_nothing"],
+    "memory": "123GB",
     "duplicates": "error",
     "csv": {"delimiter": "|", "encoding": "cp1252"},
     "features": ["secret_feature"],

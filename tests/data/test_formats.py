@@ -178,7 +178,9 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
     pq.write_table(others.set_column(1, "x", pa.nulls(3)), tmp_path / "b.parquet")
     assert refusal(tmp_path).startswith("column 'x': 3 missing values, the first in data row 4")
     (tmp_path / "c").mkdir()
-    assert refusal(tmp_path) == "it has folders in it; put all part files into one folder"
+    assert refusal(tmp_path) == (
+        "it has folders in it that are not named key=value; put all part files into one folder"
+    )
 
 
 # ---- in memory, and what changes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mpc_spearman.data.independence import row_cautions
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 
 N = 2000
 RNG = np.random.default_rng(7)

@@ -16,7 +16,8 @@ import pytest
 from mpc_spearman.config import load_plan
 from mpc_spearman.config.parties import TargetParty
 from mpc_spearman.data.kept import KeptRanks
-from mpc_spearman.data.ranks import Place, Ranks
+from mpc_spearman.data.ranking import Place
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import lock
@@ -110,17 +111,15 @@ def test_any_change_that_ranks_depend_on_makes_them_again(
     assert len(list(owner.folder.glob("*.ranks"))) == 2
 
 
-def test_ranks_by_an_engine_are_kept_as_long_as_its_file_is_the_same(clinic: Path) -> None:
-    pytest.importorskip("duckdb")
+def test_kept_ranks_serve_a_run_that_may_take_other_memory(clinic: Path) -> None:
     owner, rows = Owner(clinic), np.random.default_rng(2).permutation(N - 1)
     for memory in ("300MB", "400MB"):
-        asked = {"path": clinic, "memory": memory, "order_by": ["id"]}
-        ranks, table = owner.ranks(lambda table: table.take(rows), table=asked)
+        ranks, table = owner.ranks(lambda table: table.take(rows), memory=memory)
         assert right(ranks, table)
         table.close()
     assert owner.ranked == 1
     os.utime(clinic, ns=(1, 1))
-    owner.ranks(table=asked)[1].close()
+    owner.ranks()[1].close()
     assert owner.ranked == 2
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from mpc_spearman.config import Query
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.survey import survey
 from mpc_spearman.errors import OutputError
 from support.tables import columns, read, refusal

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 
-from mpc_spearman.data.ranks import MAX_ROWS, rank_columns, total
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import MAX_ROWS, total
 
 RING = 2**63 - 1
 

@@ -112,7 +112,6 @@ def test_infinite_values(csv, dtype):
         (["yes", "True", "no"], "1 other value among 2 that are yes or no", 2, ODD),
         (["True", "yes", "false"], "1 other value among 2 that are true or false", 2, ODD),
         (["2024-02-28", "NaT", "2024-02-29"], "1 other value among 2 that are dates", 2, ODD),
-        (["1", "2\u00a0", "3"], "1 non-numeric value", 2, ODD),
         (["1", "\u0662", "--3", "+-1", "1e", "."], "5 non-numeric values", 2, ODD),
         (["low", "", "high"], "2 non-numeric values", 1, ENCODE),
         (['"1,5"', "2", "3"], "1 non-numeric value", 1, COMMA),
@@ -125,8 +124,8 @@ def test_infinite_values(csv, dtype):
         (["1", "  ", " NA"], "2 missing values", 2, GAPS),
         (["1.5", "1e400", "-1e999", "inf"], "1 infinite value", 4, INFINITE),
         (["1.5", "1e400", "-1e999", "2"], "2 numbers beyond 64 bits", 2, ""),
-        (["2024-02-28", "2023-02-29", "2024-13-01"], "1 date or time that does not exist", 2, ""),
-        ([f"{DAY}10:00", f"{DAY}25:00", f"{DAY}11:00"], "1 date or time that does not exist", 2, ""),
+        (["2024-02-28", "2023-02-29", "2024-13-01"], "1 date or time that does not exist", 2, ODD),
+        ([f"{DAY}10:00", f"{DAY}25:00", f"{DAY}11:00"], "1 date or time that does not exist", 2, ODD),
         (
             [f"{DAY}10:00", f"{DAY}12:00Z", f"{DAY}11:00"],
             "1 other value among 2 that are dates with times",

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mpc_spearman.arrays import Memory
 from mpc_spearman.data import ids as row_ids
 from support.tables import id_array, read, refusal
 
@@ -70,10 +71,10 @@ TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 @given(st.lists(TEXT, min_size=1, max_size=20))
 def test_steps_are_done_in_their_order(texts: list[str]) -> None:
     column = pa.chunked_array([pa.array(texts, pa.string())])
-    digits = row_ids.id_text(column, ["nfkc", "digits"]).to_pylist()
+    digits = row_ids.id_text(column.chunks, ["nfkc", "digits"], Memory()).to_pylist()
     kept = [unicodedata.normalize("NFKC", text) for text in texts]
     assert digits == ["".join(c for c in text if c in "0123456789") for text in kept]
-    stripped = row_ids.id_text(column, ["strip"]).to_pylist()
+    stripped = row_ids.id_text(column.chunks, ["strip"], Memory()).to_pylist()
     shown = [re.sub(row_ids.NO_WIDTH, "", text) for text in texts]
     assert all(a in b for a, b in zip(stripped, shown, strict=True))
 
@@ -121,7 +122,7 @@ def test_ids_of_several_columns_are_joined_with_their_lengths(csv: Any) -> None:
 @given(st.lists(st.tuples(*[st.text(st.sampled_from("1:a"), min_size=1, max_size=4)] * 2), min_size=1))
 def test_joined_ids_are_equal_only_where_all_columns_are(rows: list[tuple[str, str]]) -> None:
     first, second = (id_array(list(column)) for column in zip(*rows, strict=True))
-    assert len(set(row_ids.join(["a", "b"], [first, second]).to_pylist())) == len(set(rows))
+    assert len(set(row_ids.join(["a", "b"], [first, second], Memory()).to_pylist())) == len(set(rows))
 
 
 def test_what_is_said_of_several_id_columns(csv: Any) -> None:
@@ -162,7 +163,7 @@ def test_too_few_rows_that_are_left(csv: Any) -> None:
 
 @given(st.lists(st.text("01é\n", min_size=1, max_size=2), min_size=1), st.integers(0, 3))
 def test_which_rows_are_repeated(ids: list[str], start: int) -> None:
-    all_copies, later = row_ids.repeated(id_array(ids)[start:])
+    all_copies, later = row_ids.repeated(id_array(ids)[start:], Memory())
     ids = ids[start:]
     counts = Counter(ids)
     assert all_copies.tolist() == [counts[one] > 1 for one in ids]
@@ -172,7 +173,7 @@ def test_which_rows_are_repeated(ids: list[str], start: int) -> None:
 def test_which_of_more_than_a_million_rows_are_repeated() -> None:
     """They are looked at by their last byte, a part at a time."""
     numbers = np.random.default_rng(1).integers(0, 700_000, (1 << 20) + 7)
-    all_copies, later = row_ids.repeated(pa.array(numbers).cast(pa.large_string()))
+    all_copies, later = row_ids.repeated(pa.array(numbers).cast(pa.large_string()), Memory())
     _, first, its, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
     assert np.array_equal(all_copies, counts[its] > 1)
     assert np.array_equal(later, first[its] != np.arange(numbers.size))

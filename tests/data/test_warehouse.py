@@ -16,10 +16,7 @@ import duckdb
 import ibis
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather
 from scipy.stats import rankdata
 
 from mpc_spearman.config import Query
@@ -28,12 +25,11 @@ from mpc_spearman.data import expressions, warehouse
 from mpc_spearman.data.aligned import write_unaligned
 from mpc_spearman.data.databases import DuckDB
 from mpc_spearman.data.notation import Notation
-from mpc_spearman.data.ranks import place_ranks, rank_columns
+from mpc_spearman.data.ranking import place_ranks, rank_columns
 from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import TableError
-from support.databases import ENGINES, READ, Ask, average, command, made, refusal
-from support.processes import control_group
+from support.databases import ENGINES, Ask, average, command, made, refusal
 
 # ---- ranks
 
@@ -65,7 +61,7 @@ def columns_of_every_kind(n: int = 400) -> pd.DataFrame:
 KEYS = TableKeys.model_validate({"encode": {"grade": ["low", "mid", "High"]}, "missing": "drop_rows"})
 
 
-#: DuckDB ranks files, its own tables and copies of those where no temporary table may be.
+#: DuckDB also ranks its own tables, and copies of those where no temporary table may be.
 RANKING = ("parquet", "sqlite", "postgresql")
 
 
@@ -120,7 +116,7 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
 
 
 def test_a_full_disk_is_not_called_too_little_memory() -> None:
-    with closing(DuckDB("20MB")) as engine:
+    with closing(DuckDB(20_000_000)) as engine:
         engine._connection.execute("SET max_temp_directory_size = '1MB'")
         with pytest.raises(EngineFailed, match=r"\(TMPDIR\) is full"):
             engine.keep("t", "SELECT random() FROM range(4000000)")
@@ -134,7 +130,7 @@ def test_what_others_put_where_rows_are_spilled_is_neither_waited_for_nor_follow
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").touch()
     (tmp_path / f"mpc_spearman-spill-{16 * '1'}").symlink_to(tmp_path / "kept")
-    DuckDB("100MB").close()
+    DuckDB(100_000_000).close()
     assert sorted(path.name[-4:] for path in tmp_path.rglob("*")) == ["0000", "1111", "file", "kept"]
 
 
@@ -157,16 +153,16 @@ def test_ranks_placed_by_an_engines_counts_are_those_of_the_column(ties: int, ga
 
 
 def test_text_with_many_different_cells_is_numbers_or_dates_as_written_or_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(warehouse, "_MOST_WORDS", 3)
 
     def read(*cells: str, **keys: Any) -> list[float]:
-        lines = [f"{i};{cell}" for i, cell in enumerate(cells)]
-        (tmp_path / "t.csv").write_text("id;x\n" + "\n".join(lines) + "\n")
-        csv = {"delimiter": ";", "thousands": "none"} | keys.pop("csv", {})
+        rows = ", ".join(f"('{i}', '{cell}')" for i, cell in enumerate(cells))
+        csv = {"thousands": "none"} | keys.pop("csv", {})
         known = TableKeys.model_validate({"csv": csv, "missing": "middle", **keys})
-        return average(read_table("B", Query(path=tmp_path / "t.csv"), known))[0]
+        asked = Query(query=f"SELECT * FROM (VALUES {rows}) AS t (id, x)")
+        return average(read_table("B", asked, known))[0]
 
     assert read(" 10", "9", "+8", "-9223372036854775808") == [4, 3, 2, 1]
     assert read("9007199254740993", "9007199254740992", "0", "1") == [4, 3, 1, 2]
@@ -184,49 +180,6 @@ def test_text_with_many_different_cells_is_numbers_or_dates_as_written_or_refuse
             read(*cells)
     with pytest.raises(TableError, match=r"csv\.thousands"):
         read("1.234", "2.345", "3", "4.567", csv={"thousands": None})
-
-
-@pytest.mark.parametrize("end", ["csv", "parquet"])
-def test_a_name_is_that_of_one_file_whatever_duckdb_would_make_of_it(end: str, tmp_path: Path) -> None:
-    (folder := tmp_path / "year=2024").mkdir()
-    for at, name in enumerate(("a*", "a1", "a[1]", "a?", "it's")):
-        frame = pd.DataFrame({"id": list("abcd"), "x": np.roll(range(4), at)})
-        file = folder / f"{name}.{end}"
-        frame.to_csv(file, index=False) if end == "csv" else frame.to_parquet(file)
-        with closing(read_table("B", Query(path=file), TableKeys())) as table:
-            assert table.features == ("x",)
-            assert average(table) == [(frame["x"] + 1).tolist()]
-
-
-def test_parquet_columns_that_duckdb_would_merge_or_round_are_kept_apart_or_refused(tmp_path: Path) -> None:
-    def write(name: str, **columns: Any) -> None:
-        pq.write_table(pa.table({"id": [f"{name}{i}" for i in range(3)], **columns}), tmp_path / name)
-
-    def read(**keys: Any) -> Table:
-        return read_table("B", Query(path=tmp_path), TableKeys(**keys))
-
-    write("a.parquet", x=[3, 1, 2], X=[1, 2, 3], y=[1, 2, 3], z=pa.nulls(3))
-    write("b.parquet", x=[6, 5, 4], X=[4, 5, 6], y=[0.4, 0.6, 0.5], z=[1.5, 0.5, 1.0])
-    table = read(exclude=["y", "z"])
-    assert (table.features, average(table)) == (("x", "X"), [[3, 1, 2, 6, 5, 4], [1, 2, 3, 4, 5, 6]])
-    assert average(read(features=["z"], missing="drop_rows")) == [[3, 1, 2]]
-    with pytest.raises(TableError, match=r"column 'y': its type in b\.parquet differs"):
-        read(features=["x", "y"])
-    feather.write_feather(pq.read_table(tmp_path / "a.parquet"), tmp_path / "c.arrow")
-    with pytest.raises(TableError, match=r"DuckDB reads files whose names end in \.csv"):
-        read()
-
-
-def test_a_folder_of_part_files_and_a_rare_dialect_are_read(tmp_path: Path) -> None:
-    folder = tmp_path / "it's parts"
-    folder.mkdir()
-    for part in (0, 1):
-        lines = [f"00{i};{i},5;'x'" for i in range(3 * part, 3 * part + 3)]
-        (folder / f"{part}.csv").write_text("id;x;note\n" + "\n".join(lines) + "\n", encoding="latin-1")
-    keys = {"csv": {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}, "exclude": ["note"]}
-    table = read_table("B", Query(path=folder), TableKeys.model_validate(keys))
-    assert table.ids.to_pylist() == [f"00{i}" for i in range(6)]
-    assert average(table) == [[1, 2, 3, 4, 5, 6]]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -355,24 +308,3 @@ def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
     ]
     assert "OVER (ORDER BY" not in (text := "\n".join(made))  # no window over all rows
     assert text == (Path(__file__).parent / "warehouse.sql").read_text()
-
-
-@pytest.mark.long
-def test_a_table_larger_than_the_memory_allowed_is_ranked(tmp_path: Path) -> None:
-    n, m, draw, file = 1_000_000, 100, np.random.default_rng(1), tmp_path / "t.parquet"
-    schema = pa.schema([("id", "int64"), *[(f"c{i}", "float64") for i in range(m)]])
-    with pq.ParquetWriter(file, schema, compression="none", use_dictionary=False) as out:
-        for start in range(0, n, 100_000):
-            columns = [np.arange(start, start + 100_000), *(draw.normal(size=100_000) for _ in range(m))]
-            out.write_table(pa.table(columns, schema=schema))
-    assert file.stat().st_size > 700 << 20
-    read = READ.format(path=file, memory="150MB")
-    with control_group(memory=700 << 20) as group:
-        code = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n{read}"
-        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    rows, first, last = map(int, ended.stdout.split())
-    assert rows == n
-    for place, found in ((0, first), (m - 1, last)):
-        column = pq.read_table(file, columns=[f"c{place}"])[0].to_numpy()
-        assert found == 2 * (column < column[-1]).sum() + 2 - (n + 1)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.engines.ring import matmul
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.encoding import Encoding

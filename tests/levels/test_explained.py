@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 
 from mpc_spearman.config.parties import Policy
-from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import BoundError, PlanError, PolicyError, ProtocolViolation
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Shapes

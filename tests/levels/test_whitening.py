@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from mpc_spearman.data.ranks import rank_columns, total
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import total
 from mpc_spearman.levels import whitening
 from mpc_spearman.wire.keys import Stream
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.engines import ring
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.engines.he.engine import He

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from mpc_spearman.config import load_plan
-from mpc_spearman.data.ranks import Ranks, rank_columns
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.config import HeSettings
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.engines.he.scheme import Sizes, keys_of
 from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
 from support.references import encoding_for

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.results.outcome import TABLES as FORMS

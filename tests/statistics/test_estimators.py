@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from mpc_spearman.data.ranks import MAX_ROWS, Ranks, rank_columns, total
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.estimators import coefficients, products_from_differences, strengths
 

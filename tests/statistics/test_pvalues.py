@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.statistics import pvalues as module
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.statistics.columns import Columns, Ties, rounded

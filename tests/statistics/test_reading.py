@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpc_spearman.data.ranks import rank_columns, total
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics import reading
 from mpc_spearman.statistics.columns import Columns, Ties, rounded, upper_share
 

@@ -28,20 +28,7 @@ from support.processes import EVER
 
 PASSWORD = "hunter%2Fsecret"  # as an address has it
 ADDRESS = "CLINIC_DATABASE"
-ENGINES = ("parquet", "csv", "duckdb", "sqlite", "postgresql", "no temporary tables")
-#: A program that ranks what DuckDB reads of a file.
-READ = """
-from pathlib import Path
-import numpy as np
-from mpc_spearman.arrays import room
-from mpc_spearman.config import Query
-from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.tables import read_table
-table = read_table("B", Query(path=Path("{path}"), memory="{memory}"), TableKeys())
-matrix = table.ranks(place=lambda shape: room(shape, np.int32, in_file=True)).matrix
-table.close()
-print(table.n, matrix[0, -1], matrix[-1, -1])
-"""
+ENGINES = ("parquet", "duckdb", "sqlite", "postgresql", "no temporary tables")
 #: Each with the query that asks for it; its answer's ``id`` and ``x`` are used.
 Ask = Callable[..., Table]
 
@@ -121,10 +108,9 @@ def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:
 
 def made(engine: str, frame: pd.DataFrame, folder: Path, server: str, environ: pytest.MonkeyPatch) -> Query:
     """Put a table where an engine has it."""
-    if engine in ("parquet", "csv"):
-        file = folder / f"t.{engine}"
-        frame.to_csv(file, index=False) if engine == "csv" else frame.to_parquet(file, index=False)
-        return Query(path=file, memory="100MB")
+    if engine == "parquet":
+        frame.to_parquet(folder / "t.parquet", index=False)
+        return Query(query=f"SELECT * FROM '{folder / 't.parquet'}'")
     if engine == "duckdb":
         with duckdb.connect(str(folder / "t.duckdb")) as connection:
             connection.register("frame", frame)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.config import Plan
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.findings.coefficients import Coefficients, column_table
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.levels import findings_of

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.statistics.columns import Columns
 from mpc_spearman.statistics.pvalues import pvalues

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from support.recording import (
     FEATURES,
     M_A,

@@ -1,0 +1,330 @@
+"""How columns are ranked: each on its own, in memory or, if it is long, bucket by bucket.
+
+A long column is divided at quantiles of a sample into buckets of neighbouring values. Each bucket is ranked
+by itself, and its ranks follow those of the buckets before. All that is as long as the column is read and
+written a block at a time, in order, so it may be in files; only a bucket at a time has to fit into memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.arrays import Memory, blocks
+from mpc_spearman.data.ranks import Groups, Ranks, skewness_of
+
+#: Rows of a bucket, and the most buckets; a column of fewer than two buckets is ranked at once.
+BUCKET, _MOST_BUCKETS = 1 << 22, 120
+_BLOCK, _SAMPLE = 1 << 20, 1 << 14  # rows
+_STRIDE = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly, without a period
+_LAST = np.iinfo(np.int64).max
+
+#: Makes an array of a shape to put ranks in.
+Place = Callable[[tuple[int, int]], NDArray[np.int32]]
+
+
+def rank_columns(
+    columns: Iterable[NDArray[Any]],
+    m: int | None = None,
+    *,
+    workers: int = 1,
+    tick: Callable[[], None] = lambda: None,
+    place: Place | None = None,
+    memory: Memory | None = None,
+) -> Ranks:
+    """Rank each column on its own, ties sharing their average rank.
+
+    Values are compared in their own type, never through float64: integers beyond 2^53 and nearly equal
+    floats stay apart, and -0.0 ties with 0.0.
+
+    Columns are boolean, integer or floating point of up to 64 bits, without NaN (`ValueError`), of one length
+    from 1 to ``LARGEST``; missing cells are masked (`numpy.ma`). There are `m` of them where `columns` has no
+    length. They are taken one after the other, and about as many as `workers` are kept at a time: these are
+    threads, and NumPy's sort releases the interpreter lock. `tick` is called from the calling thread after
+    each column, and what it raises ends the ranking. `place` makes the matrix of a shape; what is as long as
+    a column takes room in `memory`.
+    """
+    memory = memory or Memory()
+    place = place or partial(memory.room, kind=np.int32)
+    count = len(columns) if isinstance(columns, Sized) else m
+    matrix = np.empty((0, 0), dtype=np.int32)
+    groups: list[Groups] = []
+    pending: deque[Future[Groups]] = deque()
+    own = threading.local()
+
+    def rank(index: int, column: NDArray[Any]) -> Groups:
+        own.work = getattr(own, "work", None) or _Work()
+        return _rank_into(matrix[index], column, own.work, memory)
+
+    def take_first() -> None:
+        groups.append(pending.popleft().result())
+        tick()
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for index, column in enumerate(columns):
+                if index == 0:
+                    matrix = place((count or 0, column.size))
+                if column.shape != matrix.shape[1:] or not column.size:
+                    break
+                if len(pending) == workers:
+                    take_first()
+                pending.append(pool.submit(rank, index, column))
+            while pending:
+                take_first()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # don't rank the rest for nobody
+            raise
+    if not groups or len(groups) != count:
+        raise ValueError("ranking needs at least one column, all one-dimensional, of one length above zero")
+    return Ranks(matrix, tuple(groups))
+
+
+def place_ranks(
+    out: NDArray[np.int32], blocks: Iterable[Sequence[NDArray[np.int64]]], gaps: NDArray[np.int64]
+) -> Groups:
+    """Write a column's x into `out`, (n,), from its rows' places among those with a value.
+
+    `blocks` are three arrays each: rows, how many rows have a lower value than each, and how many have none
+    above its own. `gaps` are the rows without a value.
+    """
+    present, sizes, sums = len(out) - len(gaps), Counter[int](), np.zeros(2)
+    out[gaps] = 0
+    for rows, below, upto in blocks:
+        x = below + upto - present
+        out[rows] = x
+        of_size, counts = np.unique(upto - below, return_counts=True)
+        sizes.update(dict(zip(of_size.tolist(), counts.tolist(), strict=True)))
+        scaled = x / present
+        sums += (scaled * scaled).sum(), (scaled**3).sum()
+    if sum(sizes.values()) != present:
+        raise ValueError("not each row has a rank")
+    how_many = tuple((t, rows // t) for t, rows in sorted(sizes.items()))
+    return Groups(how_many, skewness_of(present, *sums)).with_gaps(len(gaps))
+
+
+class _Work:
+    """What one thread works in: fresh memory for every column would take as long as its sort."""
+
+    def __init__(self) -> None:
+        self._size = -1
+
+    def room(self, n: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return room for the codes and the sort's keys of n rows, and for n numbers in between."""
+        if n > self._size:
+            self._size = n
+            self._codes, self._keys, self._spare = (np.empty(n, dtype=np.uint64) for _ in range(3))
+            self.places = np.arange(n, dtype=np.uint32)
+        return self._codes[:n], self._keys[:n], self._spare[:n]
+
+
+def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work, memory: Memory) -> Groups:
+    """Write a column's x into `out`, (n,), 0 where it is masked; return its groups of equal values."""
+    if column.dtype.kind not in "biuf" or column.dtype.itemsize > 8:
+        raise ValueError("only boolean, integer and floating-point columns of up to 64 bits can be ranked")
+    missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
+    values = np.ma.getdata(column)
+    if values.size >= 2 * BUCKET:
+        return _in_buckets(out, values, missing, work, memory)
+    tally = _Tally(values.size if missing is None else values.size - int(missing.sum()))
+    if missing is None:
+        tally.add(_place(out, values, work), values.size)
+    else:
+        x = np.zeros(values.size, dtype=np.int32)
+        if tally.present:
+            ranked = np.empty(tally.present, dtype=np.int32)
+            tally.add(_place(ranked, values[~missing], work), tally.present)
+            x[~missing] = ranked
+        out[:] = x
+    return tally.groups(values.size)
+
+
+class _Tally:
+    """The groups of equal values of a column of so many present cells, counted bucket by bucket."""
+
+    def __init__(self, present: int) -> None:
+        self.present, self._sizes, self._sums = present, Counter[int](), np.zeros(2)
+
+    def add(self, sizes: NDArray[np.int64] | None, rows: int, before: int = 0) -> None:
+        """Add groups of these sizes, from the lowest value on: None for so many rows that all differ.
+
+        `before` rows have lower values.
+        """
+        if sizes is None:
+            self._sizes[1] += rows
+            if rows == self.present:  # symmetric
+                return
+            sizes = np.ones(rows, np.int64)
+        elif len(sizes) * 8 < rows:
+            values, counts = np.unique(sizes, return_counts=True)
+            self._sizes.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        else:
+            counts = np.bincount(sizes)
+            self._sizes.update({int(t): int(counts[t]) for t in np.flatnonzero(counts)})
+        x = (2 * (np.cumsum(sizes) + before) - sizes) / self.present - 1
+        square = x * x
+        self._sums += sizes @ square, sizes @ (square * x)
+
+    def groups(self, n: int) -> Groups:
+        """Return the groups of all n rows, the others of which have no value."""
+        skewness = skewness_of(self.present, *map(float, self._sums)) if self.present else 0.0
+        return Groups(tuple(sorted(self._sizes.items())), skewness).with_gaps(n - self.present)
+
+
+def _place(
+    out: NDArray[np.int32], column: NDArray[Any], work: _Work, before: int = 0, n: int = 0
+) -> NDArray[np.int64] | None:
+    """Write the x of some of n rows, all if it is 0, into `out`; `before` rows have lower values than these.
+
+    Return the sizes of the groups of equal values, from the lowest on; None if all values differ. Positions
+    a … b-1 of the sorted column hold the ranks a+1 … b, whose doubled average is a+b+1: of a group of equal
+    values there x = a+b+1 - (n+1).
+    """
+    m = column.size
+    lowest = 2 * before - (n or m)
+    codes, keys, spare = work.room(m)
+    _encode(column, codes, spare)
+    span = int(codes.max())
+    if span <= m:  # few different values: count them
+        sizes = np.bincount(codes.view(np.int64))
+        ends = np.cumsum(sizes)
+        np.take((2 * ends - sizes + lowest).astype(np.int32), codes.view(np.int64), out=out)
+        return sizes[sizes > 0]
+    # One vectorised sort of keys that have a code above and its row below, instead of a sort of rows.
+    width = np.uint64((m - 1).bit_length())
+    dropped = np.uint64(max(0, span.bit_length() + int(width) - 64))
+    np.right_shift(codes, dropped, out=keys)
+    keys <<= width
+    keys |= work.places[:m]
+    keys.sort()
+    np.right_shift(keys, width, out=spare)
+    tied = spare[1:] == spare[:-1]
+    keys &= (np.uint64(1) << width) - np.uint64(1)
+    rows = keys.view(np.int64)
+    if dropped and tied.any():  # equal, or different in the dropped bits alone
+        at = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        values = codes[rows[at]]
+        if (values[1:] < values[:-1]).any():
+            order = np.argsort(values)
+            rows[at], values = rows[at][order], values[order]
+        tied[at[:-1]] &= values[1:] == values[:-1]
+    x = codes.view(np.int32)[:m]  # not in `out`, where that is on a disk: rows come in any order
+    if not tied.any():
+        x[rows] = np.arange(lowest + 1, lowest + 2 * m, 2, dtype=np.int32)
+        out[:] = x
+        return None
+    bounds = np.concatenate(([0], np.flatnonzero(~tied) + 1, [m]))
+    sizes = np.diff(bounds)
+    x[rows] = np.repeat((bounds[:-1] + bounds[1:] + lowest).astype(np.int32), sizes)
+    out[:] = x
+    return sizes
+
+
+def _in_buckets(
+    out: NDArray[np.int32],
+    column: NDArray[Any],
+    missing: NDArray[np.bool_] | None,
+    work: _Work,
+    memory: Memory,
+) -> Groups:
+    n, parts = column.size, [*blocks(column.size, _BLOCK)]
+    cuts = _cuts(column, missing)
+    bucket = memory.room((n,), np.uint8)  # of each row; the last one takes missing cells
+    # The codes of each block in the order of their buckets, and where in it each bucket ends.
+    arranged, ends = memory.room((n,), np.int64), np.empty((len(parts), len(cuts) + 2), np.int64)
+    for part, end in zip(parts, ends, strict=True):
+        codes = _ordered(column[part])
+        of_row = _bucket(codes, cuts)
+        if missing is not None:
+            of_row[missing[part]] = len(cuts) + 1
+        bucket[part], end[:] = of_row, np.cumsum(np.bincount(of_row, minlength=len(end)))
+        np.take(codes, np.argsort(of_row, kind="stable"), out=arranged[part], mode="clip")
+    begins = np.hstack((np.zeros((len(parts), 1), np.int64), ends[:, :-1]))
+    sizes = ends - begins
+    tally, before = _Tally(int(sizes[:, :-1].sum())), 0
+    starts = np.array([part.start for part in parts])[:, None] + begins
+    x_of = arranged.view(np.int32)  # the ranks of a bucket take the places of its codes
+    for start, size in zip(starts.T, sizes.T, strict=True):
+        codes = np.concatenate([arranged[a : a + m] for a, m in zip(start, size, strict=True)])
+        x = np.zeros(codes.size, np.int32)
+        if codes.size and before < tally.present:
+            tally.add(_place(x, codes, work, before, tally.present), codes.size, before)
+        before += codes.size
+        for a, m, ranked in zip(start, size, np.split(x, np.cumsum(size)[:-1]), strict=True):
+            x_of[2 * a : 2 * a + m] = ranked
+    for part, start, size in zip(parts, starts, sizes, strict=True):
+        x = np.empty(part.stop - part.start, np.int32)
+        ranked = np.concatenate([x_of[2 * a : 2 * a + m] for a, m in zip(start, size, strict=True)])
+        x[np.argsort(bucket[part], kind="stable")] = ranked
+        out[part] = x
+    return tally.groups(n)
+
+
+def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    """Choose the codes at which buckets begin, all but the first, ascending and different.
+
+    A value that makes up more than a bucket gets a bucket of its own.
+    """
+    n = column.size
+    spread = (np.arange(_SAMPLE, dtype=np.uint64) * np.uint64(_STRIDE)) >> np.uint64(32)
+    rows = np.sort((spread * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
+    rows = rows if missing is None else rows[~missing[rows]]
+    if not len(rows):
+        return np.empty(0, np.int64)
+    sample, count = np.sort(_ordered(column[rows])), min(_MOST_BUCKETS, -(-n // BUCKET))
+    cuts = sample[np.arange(1, count) * len(sample) // count]
+    heavy = cuts[1:][cuts[1:] == cuts[:-1]]
+    return np.unique(np.concatenate((cuts, heavy[heavy < _LAST] + 1)))
+
+
+def _bucket(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Count for each code the cuts that are not above it; with few cuts faster than a binary search."""
+    found = np.zeros(codes.size, np.uint8)
+    for some in blocks(codes.size, 1 << 15):  # that stay in a cache
+        for cut in cuts:
+            found[some] += codes[some] >= cut
+    return found
+
+
+def _ordered(column: NDArray[Any]) -> NDArray[np.int64]:
+    """Return integers in the order of a column's values, equal for equal ones alone."""
+    if column.dtype.kind == "u":
+        return (column.astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+    if column.dtype.kind != "f":
+        return column.astype(np.int64)
+    codes = np.empty(column.size, np.uint64)
+    _of_reals(column, codes, np.empty_like(codes))
+    return codes.view(np.int64)
+
+
+def _of_reals(column: NDArray[Any], codes: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
+    values = codes.view(np.float64)
+    np.add(column, 0.0, out=values)  # makes -0.0 the 0.0 that it equals
+    if np.isnan(values.max()):
+        raise ValueError("a column with NaN cannot be ranked")
+    np.right_shift(codes.view(np.int64), 63, out=spare.view(np.int64))
+    spare &= np.uint64(2**63 - 1)
+    codes ^= spare  # IEEE 754 is in order by sign and magnitude
+
+
+def _encode(column: NDArray[Any], codes: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
+    """Fill `codes` with integers from 0 in the order of a column's values, equal for equal ones alone.
+
+    They are small where values are: the low bits that are zero in all differences are taken off, so that
+    whole numbers held as floats, and flags above all, have codes to count with.
+    """
+    ordered = codes.view(np.uint64 if column.dtype.kind == "u" else np.int64)
+    if column.dtype.kind == "f":
+        _of_reals(column, codes, spare)
+    else:
+        ordered[:] = column
+    codes -= ordered.min().view(np.uint64)
+    used = int(np.bitwise_or.reduce(codes))
+    codes >>= np.uint64(max(0, (used & -used).bit_length() - 1))

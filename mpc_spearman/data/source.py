@@ -1,0 +1,91 @@
+"""What every source of a table offers: the names of its columns, their blocks, and their numbers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from unicodedata import normalize
+
+import numpy as np
+import pyarrow as pa
+
+from mpc_spearman.arrays import Memory
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.cells import Array, Mask, Numbers
+from mpc_spearman.data.columns import ColumnReader
+from mpc_spearman.data.gaps import Codes, code_among
+from mpc_spearman.data.ranks import Groups
+from mpc_spearman.data.refusals import Unusable
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """What one column holds.
+
+    `problem` says why it cannot be used as the plan has it, and quotes no cell. `fix` is a key of the plan
+    and its value that would mend that, if there is one: ``convert``, or ``encode``, whose order only the
+    owner knows. `values` are anything where one is missing, and empty if an engine keeps them.
+    """
+
+    name: str
+    problem: str = ""
+    fix: Mapping[str, object] = field(default_factory=dict)
+    kind: str = ""
+    values: Array = field(default_factory=lambda: np.empty(0))
+    missing: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
+    note: str = ""
+
+
+class Source(ABC):
+    """A table, opened, whose columns are known by their places.
+
+    A column is read when it is asked for, block by block. `Unusable` or OSError says why it cannot be.
+    """
+
+    names: Sequence[object]  # of all columns; those of a DataFrame need not be text
+    hint = ""  # what may be the matter where a column is not there
+    close: Callable[[], object] = staticmethod(lambda: None)
+    rank: Callable[..., Groups] | None = None  # ranks a column where it is, at an engine
+
+    def __init__(self, keys: TableKeys, rows: int | None) -> None:
+        self._keys, self._rows, self.codes = keys, rows, Codes(keys)
+        self.memory = Memory(keys.memory_bytes)
+
+    def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
+        """Announce the columns that `blocks` and `numbers` will ask for; read what must be read at once."""
+        return
+
+    def name(self, place: int) -> str:
+        """Return a column's name, in the form of accents and umlauts that plans have it in."""
+        return normalize("NFC", str(self.names[place]))
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """Number of rows, once the source is prepared."""
+
+    @abstractmethod
+    def blocks(self, place: int) -> Iterable[pa.Array]:
+        """Read a column as it is, block by block; all blocks are of one type."""
+
+    def column(self, place: int) -> pa.ChunkedArray:
+        """Read a column as it is, as a whole."""
+        blocks = [*self.blocks(place)]
+        return pa.chunked_array(blocks, blocks[0].type if blocks else pa.null())
+
+    def numbers(self, place: int) -> Numbers:
+        """Read a feature's values."""
+        reader = ColumnReader(self._keys, self.codes, self.memory, self.n)
+        return reader.numbers(self.name(place), partial(self.blocks, place))
+
+    def look(self, place: int) -> Column:
+        """Examine a column; a problem with its use is part of the answer."""
+        name = self.name(place)
+        try:
+            values, missing, kind, note = self.numbers(place)
+        except Unusable as unusable:
+            return Column(name, str(unusable), unusable.fix)
+        note = note or code_among(values[~missing] if missing.any() else values)
+        return Column(name, "", {}, kind, values, missing, note)
