@@ -24,7 +24,7 @@ The package, from the commands down to the foundations; modules import only from
 ``statistics``  estimators, the sentences that go with a result, the plaintext reference
 ``data``        tables, from files, from memory and from databases; columns, ids, ranks
 ``config``      the plan, its policies, levels and grants in their order
-``parties``     who takes part; ``identity``, ``files``, ``arrays``, ``installed``, ``units``, ``errors``
+``parties``     who takes part; ``identity``, ``arrays``, ``files``, ``installed``, ``units``, ``errors``
 ==============  =====================================================================================
 
 Names are imported when first used, so that ``mpc-spearman --help`` needs neither torch nor pandas.

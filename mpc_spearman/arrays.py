@@ -15,7 +15,6 @@ import errno
 import mmap
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -30,6 +29,7 @@ import numpy.typing as npt
 from rich.filesize import decimal
 
 from mpc_spearman.errors import OutputError
+from mpc_spearman.files import temporary_folder
 
 #: How many numbers to process at a time, to fit a cache; and how many per row if all rows are needed.
 BLOCK, STRIP = 1 << 17, 1 << 14
@@ -52,7 +52,7 @@ def room(shape: tuple[int, ...], kind: type[Some], *, in_file: bool) -> npt.NDAr
     """
     if not in_file or prod(shape) * np.dtype(kind).itemsize < _SMALL:
         return np.zeros(shape, kind)
-    folder = Path(tempfile.gettempdir())
+    folder = temporary_folder()
     # `secrets`, not `tempfile`: no part of a run draws on a seedable generator.
     path = folder / f".mpc-spearman-{secrets.token_hex(8)}"
     try:

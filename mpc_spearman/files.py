@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
@@ -104,6 +105,15 @@ def lock(path: Path, flags: int) -> int:
             os.close(opened)
             raise
         os.close(opened)  # whoever had it has just taken it away: try what takes its place
+
+
+def temporary_folder() -> Path:
+    """Return the folder for temporary files; `OutputError` if there is none that can be written."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:  # its text lists folders, and does not say what to do
+        why = "no folder for temporary files can be written"
+        raise OutputError(f"{why}: set TMPDIR to one, on a disk with room") from None
 
 
 @contextmanager

@@ -29,6 +29,9 @@ BLOCK_BYTES = 1 << 20
 Progress = Callable[[str, int, int], None]
 #: Called with a sentence for whoever watches the run.
 Say = Callable[[str], None]
+#: Called with the numbers of features and of coefficients that this party's result can have, to see that the
+#: disk has room for it; raises `OutputError` if not.
+Reserve = Callable[[int, int], None]
 
 
 class Meeting(Protocol):
@@ -72,6 +75,7 @@ class Run:
     meeting: Meeting
     progress: Progress = lambda phase, done, of: None
     say: Say = lambda text: None
+    reserve: Reserve = lambda features, coefficients: None
     approval: Approval | None = None
     #: The name of the plan's file, for the owner's ledger.
     plan_name: str = ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mpc_spearman.config import DataParty, Plan, check_approval
 from mpc_spearman.errors import PlanError
-from mpc_spearman.launch import supervisor
+from mpc_spearman.launch import machine, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.rendezvous import meeting_point
@@ -47,6 +47,7 @@ def run_party(
             approval = check_approval(plan, party)  # of the plan as it is written
             plan = _with_ledger(plan, party, earlier_ledger, note)
             point = meeting_point(plan, party)
+            machine.check(len(plan.names) - 1, coordinates=party == plan.names[0])
             assignment = Assignment.of(
                 plan, party, point, directory, approval=approval, keep_ranks=keep_ranks, plan_name=plan_name
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.config.fields import in_this_locale
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
-from mpc_spearman.files import own_folder
+from mpc_spearman.files import own_folder, temporary_folder
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
@@ -112,7 +111,7 @@ def run_local(
         from mpc_spearman.results.result import Result
 
         # Beside the target, so that renaming is all there is to do in the end.
-        where = (Path(tempfile.gettempdir()), "mpc-spearman-run-", "")
+        where = (temporary_folder(), "mpc-spearman-run-", "")
         if target is not None:
             where = (target.parent, f".{target.name}.", ".part")
         staging = stack.enter_context(own_folder(*where))

@@ -102,7 +102,7 @@ class Supervisor:
         os.dup2(2, 1)
         self._lock = threading.Lock()
         self._joined = False
-        #: Counts what the role sends and receives, once it meets others.
+        #: Counts what the role sends and receives, once it runs.
         self.meter: Meter | None = None
         self._shown, self._shown_at = "", 0.0
         self._heard = threading.Condition()

@@ -108,6 +108,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
 
     from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, Rendezvous
     from mpc_spearman.launch.role import run_role
+    from mpc_spearman.results.run_directory import Room
     from mpc_spearman.run import Run, processors
 
     # A fork server has loaded the libraries such that they start no threads.
@@ -115,11 +116,14 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     made, approval = assignment.rehearsal, assignment.approval
     point = MeetingPoint(**assignment.meeting_point)
     rehearsal = None if made is None else Rehearsal(**made)
+    room = Room(Path(assignment.out))
+    room.reserve()
     roster = plan.roster(assignment.party)
     run = Run(
         plan,
         roster,
         Rendezvous(plan, roster, point, rehearsal, supervisor),
+        reserve=room.reserve,
         progress=supervisor.progress,
         say=supervisor.note,
         approval=None if approval is None else Approval(**approval),
@@ -127,4 +131,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         plan_name=assignment.plan_name,
     )
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
-    run_role(run, frame).save(assignment.out)
+    supervisor.meter = run.meter
+    result = run_role(run, frame)
+    room.release()
+    result.save(assignment.out)

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -68,14 +69,16 @@ class Status:
 
     def __enter__(self) -> Status:
         self._write(durable=True)
-        self._thread.start()
+        with suppress(RuntimeError):  # no thread may be started: then the run ends at once, and says so
+            self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._content |= {
             "state": "ended",
             "exit_code": exit_code(error),

@@ -21,6 +21,7 @@ from rich.filesize import decimal
 
 from mpc_spearman.errors import MpcSpearmanError, RoleCrashed, TableError
 from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.machine import oom_kills
 from mpc_spearman.launch.pipe import Assignment, read_error
 from mpc_spearman.units import human_seconds
 from mpc_spearman.wire.aborts import reach
@@ -86,6 +87,7 @@ class _Child:
         self.done = False
         self.stopped = False
         self._complaints: list[str] = []
+        self._killed_before = oom_kills()
         self.process = server.start(assignment)
         self._start(self._feed, replace(assignment, frame=len(frame)).line() + frame)
         self._readers = [self._start(self._listen, events), self._start(self._complain)]
@@ -154,6 +156,8 @@ class _Child:
 
     def _crash(self, code: int) -> RoleCrashed:
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        if code == -signal.SIGKILL and not self.stopped and oom_kills() > self._killed_before:
+            how += ", perhaps out of memory: the kernel has killed a process for that meanwhile,"
         last = "".join(self._complaints[-20:]).strip()
         return RoleCrashed(
             f"the process of party {self.party} ended {how} in phase {self.phase}, without an error message"

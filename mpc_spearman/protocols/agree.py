@@ -6,6 +6,7 @@ import hmac
 
 import numpy as np
 
+from mpc_spearman.config import within
 from mpc_spearman.data.ids import id_digest, id_help
 from mpc_spearman.data.tables import MIN_ROWS, Table
 from mpc_spearman.errors import AlignmentError, ProtocolViolation
@@ -53,6 +54,8 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
     n, m_target = sizes[roster.target]
     shapes = Shapes(n, {source: sizes[source][1] for source in roster.sources}, m_target)
     level_of(plan).check(shapes)
+    coefficients = shapes.m_sources * shapes.m_target if within("coefficients", plan.reveal) else 0
+    run.reserve(shapes.m_sources + shapes.m_target, coefficients)
     links.dimensions |= {
         "n": shapes.n,
         "m_sources": shapes.m_sources,

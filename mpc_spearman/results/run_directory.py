@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal
+
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock, sync_folder
 from mpc_spearman.results.outcome import TABLES
@@ -19,6 +21,8 @@ SCHEMA_VERSION = 4
 
 _LOCK = ".lock"
 STATUS = "status.json"
+# Bytes of a result at most, with names of 50 characters: of any, for each feature and for each coefficient.
+_LEAST, _A_FEATURE, _A_COEFFICIENT = 1 << 20, 1_000, 300
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
 FILES = {form.file for form in TABLES.values()} | {"cost.csv", "report.html", "record.json", STATUS}
 
@@ -90,6 +94,38 @@ def check_replaceable(directory: str | Path) -> None:
             read_about(target)
         except OutputError as error:
             raise OutputError(f"{target} is not replaced: it is not empty and not a run directory") from error
+
+
+class Room:
+    """Room on the disk for a run directory, kept by a file without a name until it is released.
+
+    A disk that fills up during a run would otherwise lose the result. The file ends with the process.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory.parent
+        self._file: int | None = None
+
+    def reserve(self, features: int = 0, coefficients: int = 0) -> None:
+        """Reserve room for a result about so many features and coefficients, or raise `OutputError`."""
+        size = _LEAST + features * _A_FEATURE + coefficients * _A_COEFFICIENT
+        try:
+            if self._file is None:
+                self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                part = self._folder / f".room.{secrets.token_hex(8)}.part"
+                self._file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                part.unlink()
+            os.posix_fallocate(self._file, 0, size)
+        except OSError as error:
+            self.release()
+            need = f"the results need up to {decimal(size)}"
+            raise OutputError(f"cannot write to {self._folder}: {error.strerror}; {need}") from None
+
+    def release(self) -> None:
+        """Give the room back, for the result to be written there."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 def write_status(directory: Path, text: str, *, durable: bool = False) -> None:

@@ -1,0 +1,90 @@
+"""What this machine has to have for a run, seen before anyone is met; why the kernel ended a process."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from mpc_spearman.errors import OutputError, SetupError
+from mpc_spearman.files import own_folder, temporary_folder
+
+# Files and threads that a role has open and running, at most (measured on runs of three parties), and how
+# many more each peer, each pair that the coordinator forwards, and each processor adds.
+_FILES, _THREADS = 64, 32
+_FILES_A_PEER, _THREADS_A_PEER, _THREADS_A_PROCESSOR = 8, 8, 3
+# Connections at the coordinator that have not proved who they are.
+_STRANGERS = 64
+# Bytes that a folder for temporary files must have room for, whatever the table.
+_TEMPORARY = 1 << 20
+
+
+def check(peers: int, *, coordinates: bool) -> None:
+    """Raise what this machine lacks for a role with so many peers.
+
+    `SetupError` for files or threads; `OutputError` if no temporary file can be written.
+    """
+    pairs = peers * (peers - 1) // 2 if coordinates else 0
+    _check_temporary()
+    _check_files(_FILES + _FILES_A_PEER * (peers + pairs) + (_STRANGERS if coordinates else 0))
+    processors = len(os.sched_getaffinity(0))
+    _check_threads(_THREADS + _THREADS_A_PEER * (peers + pairs) + _THREADS_A_PROCESSOR * processors)
+
+
+def _check_temporary() -> None:
+    folder = temporary_folder()
+    with own_folder(folder, "mpc-spearman-check-") as place:
+        try:
+            (place / "bytes").write_bytes(bytes(_TEMPORARY))
+        except OSError as error:
+            raise OutputError(f"cannot write to {folder}: {error.strerror}; set TMPDIR") from None
+
+
+def _check_files(needed: int) -> None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit < needed:
+        raise SetupError(
+            f"this process may open {limit} files, and the run needs up to {needed}: raise the limit "
+            "(ulimit -n; LimitNOFILE of a service)"
+        )
+
+
+def _check_threads(needed: int) -> None:
+    """Start so many threads at once: limits of the user, of a service and of a container all count."""
+    over = threading.Event()
+    threads = [threading.Thread(target=over.wait, daemon=True) for _ in range(needed)]
+    started = 0
+    try:
+        for thread in threads:
+            thread.start()
+            started += 1
+    except RuntimeError:
+        raise SetupError(
+            f"this process may start {started} threads, and the run needs up to {needed}: raise the limit of "
+            "processes (ulimit -u; TasksMax of a service; a container's limit of pids)"
+        ) from None
+    finally:
+        over.set()
+        for thread in threads[:started]:
+            thread.join()
+
+
+def oom_kills() -> int:
+    """Return how many processes the kernel has killed for memory, in this control group and altogether."""
+    groups = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
+    files = ["/proc/vmstat"]
+    for _, controllers, path in groups:
+        if not controllers:  # version 2
+            files += [f"/sys/fs/cgroup{path}/memory.events", "/sys/fs/cgroup/memory.events"]
+        elif "memory" in controllers.split(","):
+            files += [f"/sys/fs/cgroup/memory{path}/memory.oom_control"]
+    lines = [line.split() for file in dict.fromkeys(files) for line in _read(file).splitlines()]
+    return sum(int(words[1]) for words in lines if words[:1] == ["oom_kill"])
+
+
+def _read(file: str) -> str:
+    with suppress(OSError):
+        return Path(file).read_text(encoding="utf-8")
+    return ""
