@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.cli.owner_page import agreement, digest, page, parts, purpose
+from mpc_spearman.cli.owner_page import agreement, digest, exact_copy, page, parts, purpose
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import PolicyError
 from mpc_spearman.files import write_output
@@ -76,5 +76,4 @@ def _guarantee(plan: Plan) -> str:
     """Return a sentence on what bounds how much results reveal about people."""
     if plan.results.precision == "exact":
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
-    copy = "" if level_of(plan).owners_add else f". {plan.names[0]}'s own copy is exact"
-    return f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit)}{copy}"
+    return f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan))}"

@@ -167,9 +167,15 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
     else:
         who = "every owner adds" if level_of(plan).owners_add else f"{roster.coordinator.name} adds"
         yield f"Noise: {who} random noise to every number, in proportion to the influence of one row."
-        words = in_words(plan.privacy.loss, plan.privacy.unit)
+        words = in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan))
         yield f"{words[0].upper()}{words[1:]}."
         yield from (f"{line[0].upper()}{line[1:]}." for line in advice(plan))
+
+
+def exact_copy(plan: Plan) -> str:
+    """Name the coordinator if its own results are exact and only those that it passes on have noise."""
+    noisy = plan.results.precision != "exact"
+    return plan.names[0] if noisy and not level_of(plan).owners_add else ""
 
 
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
@@ -188,11 +194,11 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
         yield f"{', '.join(others)} will know {theirs}."
     else:
         yield "All parties know that the same people are in all tables."
-    most = plan.owner(me.name).policy.lifetime
+    most, but = plan.owner(me.name).policy.lifetime, f", except {hub}," if exact_copy(plan) else ""
     yield (
         "What several runs reveal adds up; exact results have no limit. Our ledger refuses a run that would "
-        f"take one party beyond {most:g} in all (policy.lifetime). At that limit a party guesses right at "
-        f"most {guess(most):.0%} of the time."
+        f"take one party beyond {most:g} in all (policy.lifetime). At that limit a party{but} guesses right "
+        f"at most {guess(most):.0%} of the time."
     )
     yield "The run does not hide who is in our table, or how common a value is in it or in a group."
     yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."

@@ -63,7 +63,8 @@ class Privacy(Section):
     """How much a run may reveal to a receiver about whose row is whose (docs/guarantee.md)."""
 
     loss: Number = privacy_loss(
-        "How much one party's results may reveal. At 2, an attacker who knows everything else guesses right "
+        "How much one party's results may reveal, except the coordinator's own at `coefficients` and "
+        "`differences`, which are exact. At 2, an attacker who knows everything else guesses right "
         "at most 84 times in 100 which of two rows is whose. A smaller loss means more noise: "
         "docs/privacy.md#the-guarantee.",
         LOSS,

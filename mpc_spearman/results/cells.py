@@ -1,10 +1,10 @@
 r"""CSV files: numbers that read back as the same float64, and names that no spreadsheet or terminal executes.
 
-Floats are written with `repr`, and an undefined number is an empty cell. A name that begins with ``=``,
-``+``, ``-`` or ``@``, full-width or not, after spaces or not, or with an apostrophe, gets an apostrophe
-before it: to a spreadsheet, text. Control characters, line separators and characters that change the
-direction of writing become ``\uXXXX``; so does a semicolon before one of these characters, at which some
-spreadsheets would begin a new cell. A backslash is doubled.
+Floats are written with `repr`, and an undefined number is an empty cell. A name gets an apostrophe before
+it, which makes it text to a spreadsheet, if it begins with one, or with ``=``, ``+``, ``-`` or ``@``,
+however wide these are and whatever does not show stands before them. Control characters, line separators
+and characters that change the direction of writing become ``\uXXXX``; so does a semicolon before such a
+beginning, at which some spreadsheets would begin a new cell. A backslash is doubled.
 """
 
 from __future__ import annotations
@@ -13,21 +13,40 @@ import csv
 import io
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
-_FORMULA = "=+\\-@＝＋－＠"
-_BEGINS = re.compile(rf"\s*[{_FORMULA}]|'")
-_CONTROL = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+# With which a formula begins, however wide or small it is written.
+_FORMULA = "=+-@\u2212"
+# Letters and symbols that do not show: of Korean, of Braille.
+_BLANK = "\u115f\u1160\u2800\u3164\uffa0"
+# Controls, formats, spaces, separators and marks, which do not show by themselves, and what is not assigned.
+_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Zs", "Zl", "Zp", "Mn", "Me"}
+_CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 #: Characters that a terminal might execute.
 CONTROL = re.compile(f"[{_CONTROL}]")
-_ESCAPED = re.compile(rf"[{_CONTROL}\\]|;(?=\s*[{_FORMULA}])")
+_ESCAPED = re.compile(rf"[{_CONTROL}\\;]")
 _ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4})|)")
 
 
 def written(name: str) -> str:
     """Return a name as written in CSV files."""
-    text = _ESCAPED.sub(lambda it: "\\\\" if it[0] == "\\" else f"\\u{ord(it[0]):04x}", name)
-    return f"'{text}" if _BEGINS.match(text) else text
+
+    def escape(found: re.Match[str]) -> str:
+        if found[0] == "\\":
+            return "\\\\"
+        harmless = found[0] == ";" and not _begins_formula(name, found.end())
+        return ";" if harmless else f"\\u{ord(found[0]):04x}"
+
+    text = _ESCAPED.sub(escape, name)
+    return f"'{text}" if text.startswith("'") or _begins_formula(text) else text
+
+
+def _begins_formula(text: str, start: int = 0) -> bool:
+    """Tell whether the first character that shows, from a place on, begins a formula in a spreadsheet."""
+    rest = (text[at] for at in range(start, len(text)))
+    seen = (c for c in rest if not (c.isspace() or c in _BLANK or unicodedata.category(c) in _UNSEEN))
+    return unicodedata.normalize("NFKC", next(seen, "."))[0] in _FORMULA
 
 
 def read(text: str) -> str:

@@ -76,7 +76,12 @@ def test_it_says_how_precise_results_are(capsys, tmp_path):
     assert "strengths with the noise of every other owner" in said(capsys, STRENGTHS)
     noisy = written(tmp_path, "noisy.yaml", results={"target": "coefficients"}, rows=100)
     assert "coefficients with the coordinator's noise" in said(capsys, noisy)
-    assert "C's own copy is exact" in said(capsys, noisy)
+    but = "with one party's results of this run, except C, whose own are exact, an attacker"
+    assert but in said(capsys, noisy)
+    page = said(capsys, noisy, "--party", "A")
+    assert but[1:] in page
+    assert "At that limit a party, except C, guesses right at most" in page
+    assert "except C" not in said(capsys, STRENGTHS, "--party", "A")
     assert "exact integers" in said(capsys, noisy)
     exact = said(capsys, written(tmp_path, results={"precision": "exact"}))
     assert "Guarantee: none" in exact

@@ -54,6 +54,28 @@ def test_every_name_comes_back_and_does_no_harm(name: str) -> None:
     assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+#: What shows nothing by itself, of each kind of character that Unicode has.
+UNSEEN = [
+    *"\ufeff\u200b\u200e\u200f\u00ad\u2060\u180e\u061c\u00a0\u3000\u034f\ufe0f\u3164\u115f\u2800\U000e0001\x7f\t\r",
+    "\u200b \ufeff",
+]
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=ascii)
+@pytest.mark.parametrize("formula", ["=1+1", "+1", "-x", "@SUM(1)", "﹦1", "\u2212x"])
+def test_nothing_that_does_not_show_hides_a_formula(unseen: str, formula: str) -> None:
+    def executes(cell: str) -> bool:
+        """Whether a program that skips all but ASCII's printing characters, and wide ones', runs it."""
+        seen = [c for c in cell if c.isprintable() and not c.isspace() and c not in "".join(UNSEEN)]
+        return unicodedata.normalize("NFKC", seen[0]) in "=+-@\u2212"
+
+    assert executes(unseen + formula)  # as it was written, unless a space or a control stood there
+    for name in (unseen + formula, f"a;{unseen}{formula}"):
+        text = cells.written(name)
+        assert cells.read(text) == name
+        assert not any(executes(cell) for cell in text.split(";"))
+
+
 @pytest.mark.parametrize("name", ["x", "größe", "a;b", "mean-of-5", "a=b", "5", "C:/x", "数据"])
 def test_most_names_are_written_as_they_are(name: str) -> None:
     assert cells.written(name) == name
