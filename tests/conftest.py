@@ -105,6 +105,7 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scale ranks of any number of rows, as else of more than have exact products."""
     monkeypatch.setattr(coefficients, "MAX_ROWS", 2)
+    monkeypatch.setattr(coefficients, "MAX_DOUBLED", 2)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from mpc_spearman.config.fields import (
     ColumnName,
@@ -97,6 +97,13 @@ class Policy(Section):
         "does not allow `coefficients`.",
         low=1,
         default=2,
+    )
+    range: dict[ColumnName, Annotated[Number, Field(ge=1, le=100)]] = setting(
+        "How many times as large as it is a column's range is stated. Where a run can use other rows than "
+        "all, a column that is rarer in them is then weakened less, and has more noise: "
+        "docs/guarantee.md#other-rows-than-all.",
+        {},
+        "a mapping of columns to numbers from 1 to 100",
     )
     min_key_bits: Count = key_bits("The shortest Paillier key (`he.key_bits`) that this owner accepts.")
     ledger: OptionalFile = optional_file(

@@ -30,6 +30,8 @@ from mpc_spearman.arrays import BLOCK, parts
 
 #: The largest n with N = n(n^2 - 1)/3 < 2^63: one inner product of ranks fits a signed 64-bit ring.
 MAX_ROWS = 3_024_616
+#: The largest n with 2N < 2^63.
+MAX_DOUBLED = 2_400_639
 #: The largest n of all: ranks fit 32 bits.
 LARGEST = 1 << 31
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Estimator, Reveal
-from mpc_spearman.data.ranks import MAX_ROWS, Ranks, total
+from mpc_spearman.data.ranks import MAX_DOUBLED, MAX_ROWS, Ranks, total
 from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.findings import coefficients as shown
@@ -32,7 +32,8 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
-from mpc_spearman.privacy.scales import Grid, Stated, deviations, joined, summed
+from mpc_spearman.privacy.scales import Grid, Stated, deviations, joined, summed, untied
+from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
@@ -43,18 +44,32 @@ _TOLD = {
     "sizes of the two groups",
     "skewness": "the skewness of each feature's ranks, which shows, if it has two values, which group is "
     "larger",
+    "stated ties": "of its whole table, whether each feature has no ties, some, many, two values, or one",
+    "stated skewness": "of its whole table, the rounded skewness of each feature's ranks",
+    "gaps": "the share of missing cells of each feature",
+    "factors": "by how much its features are scaled down in what is passed on, where the rows of the run "
+    "vary more than was stated of its whole table",
+    "other ranges": "a rounded range of each feature of the other side",
+    "other gaps": "the share of missing cells of each feature of the other side",
     "other ties": "whether each feature of the other side has no ties, some, many, two values, or one",
     "other skewness": "the skewness of the ranks of each feature of the other side, rounded to a tenth of it "
     "unless precision: exact; it shows, of two values, the sizes of the two groups to about a fifth",
 }
 
 
-def described(columns: str) -> tuple[Field, ...]:
+def described(columns: str, of_sum: bool = False) -> tuple[Field, ...]:
     """Declare what owners tell C about columns whose products it has."""
+    noisy = ("statistical",)
+    factor = Field("sum_factor", "float64", (1,), _TOLD["factors"], precision=noisy)
     return (
         Field("ties", "int128", (columns,), _TOLD["ties"]),
         Field("two_values", "flags", (columns,), "which features have two values"),
         Field("skewness", "float64", (columns,), _TOLD["skewness"]),
+        Field("stated_ties", "int64", (columns,), _TOLD["stated ties"], precision=noisy),
+        Field("stated_skewness", "float64", (columns,), _TOLD["stated skewness"], precision=noisy),
+        Field("gaps", "float64", (columns,), _TOLD["gaps"]),
+        Field("factors", "float64", (columns,), _TOLD["factors"], precision=noisy),
+        *([factor] if of_sum else ()),
     )
 
 
@@ -65,6 +80,8 @@ def passed_on(of: str, other: str, columns: str) -> tuple[Field, ...]:
         Field("noise", "float64", (of, "m_target"), rows.NOISE, precision=("statistical",)),
         Field(f"{other}_ties", "int64", (columns,), _TOLD["other ties"]),
         Field(f"{other}_skewness", "float64", (columns,), _TOLD["other skewness"]),
+        Field(f"{other}_gaps", "float64", (columns,), _TOLD["other gaps"]),
+        Field(f"{other}_ranges", "float64", (columns,), _TOLD["other ranges"], precision=("statistical",)),
     )
 
 
@@ -72,7 +89,7 @@ _NAMES = Field("names", "texts", ("m_source",), "the feature names")
 _ALL_NAMES = Field("source_names", "texts", ("m_sources",), "the sources' feature names")
 #: Names and tie terms, with which the coordinator labels the matrix and computes coefficients.
 DESCRIBED = (
-    Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (_NAMES, *described("m_source"), rows.LENGTH)),
+    Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (_NAMES, *described("m_source", of_sum=True), rows.LENGTH)),
     Row(Kind.DESCRIPTION, TARGET, COORDINATOR, described("m_target")),
 )
 #: What owners state of their vectors: C computes the noise from it.
@@ -119,9 +136,17 @@ class Coefficients(Level):
                 f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
             )
 
+    @property
+    def whole_rows(self) -> int:
+        """The most rows whose products of ranks are opened as they are.
+
+        With noise, twice a product has to fit 64 bits (`_continuous`).
+        """
+        return MAX_DOUBLED if self.noisy else MAX_ROWS
+
     def scaled(self, n: int) -> Encoding | None:
         """Return how columns of so many rows are scaled; None for ranks as they are."""
-        return None if n <= MAX_ROWS else Encoding.coefficients(n)
+        return None if n <= self.whole_rows else Encoding.coefficients(n)
 
     def error(self, n: int) -> float:
         """Return how far the coordinator's coefficients are from exact ones, at most."""
@@ -131,34 +156,25 @@ class Coefficients(Level):
     def computation(self, shapes: Shapes) -> Computation:
         n, scaled = shapes.n, self.scaled(shapes.n)
         if scaled is None:
-            bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n))
+            bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n) * (2 if self.noisy else 1))
         else:
-            bounds = replace(scaled.bounds, value=scaled.target_scale)
+            most = scaled.result_bound * (2 if self.noisy else 1)
+            bounds = replace(scaled.bounds, value=scaled.target_scale, result=most)
         return Computation("inner_products", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+    def contribution(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+    ) -> Contribution:
+        """Return ranks, or scaled columns. C's own copy is exact, so it applies the factors itself."""
         scaled = self.scaled(shapes.n)
         return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
 
-    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
-        """Return the vectors' scales; for a source also that of its columns' sum, for strengths alone."""
-        lengths = [math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms]
-        published = [math.sqrt(total(ranks.n))] * ranks.m if self.plan.estimator == "paper" else lengths
-        scaled = self.scaled(ranks.n)
-        units = [
-            0.0 if not length else 1 / other if scaled is None else length / (scaled.target_scale * other)
-            for length, other in zip(lengths, published, strict=True)
-        ]
-        found = {"ranges": scales.columns(ranks.n, self.plan.estimator).stated(own.vectors, units)}
-        if role is Role.SOURCE:
-            step = scales.sums(ranks.n, ranks.m).step(scales.width_of_sum(own.vectors, units))
-            found["mean_range"] = Stated((step if any(units) else scales.NOTHING,))
-        return found
+    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+        """Return the columns' scales; of a source also that of their sum, for strengths alone."""
+        return {"ranges": stated.vectors, **({"mean_range": stated.sum} if role is Role.SOURCE else {})}
 
-    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
-        if field == "mean_range":
-            return scales.sums(shapes.n, shapes.features[owner])
-        return scales.columns(shapes.n, self.plan.estimator)
+    def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
+        return scales.sums(n, features) if field == "mean_range" else scales.columns(n, self.plan.estimator)
 
     def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened.
@@ -177,6 +193,22 @@ class Coefficients(Level):
                 nearest = (2 * value * root + unit) // (2 * unit)
                 result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
         return result
+
+    def ratios(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[np.float64]:
+        """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
+        scaled = self.scaled(n)
+        if scaled is not None:
+            return opened.astype(np.float64) / scaled.target_scale**2
+        norms = self._norms(told, n)
+        return np.divide(opened.astype(np.float64), norms, out=np.zeros(norms.shape), where=norms > 0)
+
+    def _norms(self, told: Descriptions, n: int) -> NDArray[np.float64]:
+        source, target = (
+            np.array([math.sqrt(total(n) - term) for term in ties])
+            for ties in (told.of_sources("ties"), told.target.ties)
+        )
+        norms: NDArray[np.float64] = np.outer(source, target)
+        return norms
 
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
@@ -197,9 +229,12 @@ class Coefficients(Level):
             "errors": self.errors(told.sources, shapes),
             "source_ties": columns.ties(ties, told.of_sources("two_values"), n),
             "source_skewness": np.array(told.of_sources("skewness")),
+            "source_gaps": np.array(told.of_sources("gaps")),
             "target_ties": columns.ties(target.ties, target.two_values, n),
             "target_skewness": np.array(target.skewness),
+            "target_gaps": np.array(target.gaps),
             "estimators": np.column_stack(of_each),
+            "ratios": self.ratios(opened, told, n),
         }
 
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
@@ -215,38 +250,85 @@ class Coefficients(Level):
             ),
             *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
             *impossible(plan, numbers["counts"], shapes),
-            *(result_warnings.scaled(n, error) if (error := self.error(n)) else ()),
+            *(result_warnings.scaled(n, self.whole_rows, error) if (error := self.error(n)) else ()),
             *(result_warnings.cancellations(names, mean, mean_abs) if plan.strength == "mean" else ()),
         ]
 
-    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
-        """Add noise to coefficients, whose means are strengths; to strengths if only these are granted."""
+    def published(self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes) -> Numbers:
+        """Add noise to coefficients, whose means are strengths; to strengths if only these are granted.
+
+        Before noise nothing depends on products in steps: no limit, no NaN and no count. What is undefined
+        follows from what was stated.
+        """
         if not self.noisy:
             return numbers
-        plan, loss = self.plan, self.plan.privacy.loss
-        rho, mu, noise = numbers["coefficients"], numbers["strengths"], np.zeros(0)
-        averaged = max(1, int(numbers["counts"].max(initial=0)))
-        error = 1 / math.sqrt(shapes.n - 1)
+        plan, loss, noise = self.plan, self.plan.privacy.loss, np.zeros(0)
+        moving = joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0
+        averaged = max(1, int(moving[0].sum()))
+        undefined, error = ~np.outer(*moving), 1 / math.sqrt(shapes.n - 1)
         if grant == "coefficients":
-            rho, noise = noisy(rho, self.deviations(shapes), loss)
+            of_columns = np.array(told.of_sources("factors"))
+            exact = self._bounded(numbers["ratios"], of_columns, told, shapes)
+            rho, noise = noisy(np.where(undefined, math.nan, exact), self.deviations(shapes), loss)
             rho = in_digits(rho, noise, error)
             mu, counts = estimators.strengths(rho, plan.strength)
             s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
         else:
-            of_sums = (shapes.of_sums[source] for source in shapes.features)
-            both = summed(of_sums) if plan.strength == "mean" else joined(shapes.of_sources).absolute
-            mu, s = noisy(mu, deviations(both, shapes.of_target, loss)[0] / averaged, loss)
+            rho = numbers["coefficients"]
+            mu, s = self._means(numbers["ratios"], told, shapes)
+            mu[undefined.all(axis=0)] = math.nan
+            counts = np.where(undefined.all(axis=0), 0, averaged)
+            mu, s = noisy(mu / averaged, s / averaged, loss)
             mu = in_digits(mu, s, error / math.sqrt(averaged))
+        unit = untied(shapes.n)
         return {
             **numbers,
             "coefficients": rho,
             "noise": noise,
             "strengths": mu,
+            "counts": counts,
             "strengths_noise": s,
             "positions": estimators.positions(mu, plan.order),
-            "source_skewness": columns.rounded(numbers["source_skewness"]),
-            "target_skewness": columns.rounded(numbers["target_skewness"]),
+            "source_ties": np.array(told.of_sources("stated_ties")),
+            "source_skewness": np.array(told.of_sources("stated_skewness")),
+            "source_ranges": joined(shapes.of_sources).widths / unit,
+            "target_ties": np.array(told.target.stated_ties),
+            "target_skewness": np.array(told.target.stated_skewness),
+            "target_ranges": shapes.of_target.widths / unit,
         }
+
+    def _means(
+        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sums of coefficients of each target column, and the noise that each needs, (m_B,)."""
+        loss = self.plan.privacy.loss
+        if self.plan.strength == "mean_abs":
+            exact = abs(self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes))
+            both = joined(shapes.of_sources).absolute
+        else:
+            of_sums = [source.sum_factor for source in told.sources for _ in source.factors]
+            exact = self._bounded(ratios, np.array(of_sums), told, shapes)
+            both = summed(shapes.of_sums[source] for source in shapes.features)
+        return exact.sum(axis=0), deviations(both, shapes.of_target, loss)[0]
+
+    def _bounded(
+        self, ratios: NDArray[np.float64], own: NDArray[np.float64], told: Descriptions, shapes: Shapes
+    ) -> NDArray[np.float64]:
+        """Return coefficients before noise, times the factors of both sides (`own` are the sources').
+
+        As a ratio that no columns have grows beyond 1, the result falls back to 0, instead of being cut or
+        undefined. Nothing that is opened lies beyond 2. So a party that adds to its term cannot make the
+        result depend on the other's columns in steps.
+        """
+        n, full = shapes.n, total(shapes.n)
+        exact: NDArray[np.float64] = np.sign(ratios) * np.clip(
+            np.minimum(abs(ratios), 2 - abs(ratios)), 0, None
+        )
+        exact *= np.outer(own, told.target.factors)
+        if self.plan.estimator == "paper":
+            ties = (np.array(terms, dtype=float) for terms in (told.of_sources("ties"), told.target.ties))
+            exact = exact * self._norms(told, n) / full + np.add.outer(*ties) / (2 * full)
+        return exact
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
         own = shapes.rows(source)

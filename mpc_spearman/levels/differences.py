@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
+from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.coefficients import DESCRIBED, SCALED, Coefficients
@@ -40,6 +42,14 @@ class Differences(Coefficients):
         n = shapes.n
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
+
+    def ratios(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[np.float64]:
+        """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q."""
+        norms = self._norms(told, n)
+        squares = (np.array(terms, dtype=object) for terms in (told.of_sources("ties"), told.target.ties))
+        twice = 2 * total(n) - np.add.outer(*squares) - opened
+        exact: NDArray[np.float64] = twice.astype(np.float64) / 2
+        return np.divide(exact, norms, out=np.zeros(norms.shape), where=norms > 0)
 
     def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
         return estimators.products_from_differences(opened, told.of_sources("ties"), told.target.ties, n)

@@ -115,8 +115,8 @@ class Encoding:
         target = (weight + self.sources * half / scaled) * half / self.target_scale
         return source + target + (2 * self.averaged + 20) * 2.0**-53
 
-    def source_vector(self, ranks: Ranks) -> NDArray[np.int64]:
-        """Encode a source's columns in one vector, (1, rows)."""
+    def source_vector(self, ranks: Ranks, factor: float = 1.0) -> NDArray[np.int64]:
+        """Encode a source's columns in one vector, (1, rows), times a factor."""
         vector = beside(ranks.matrix, (1, self.rows), np.int64)
         norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
         for rows, part in parts(ranks.matrix, STRIP):
@@ -124,47 +124,54 @@ class Encoding:
             for x, norm, constant in zip(part, norms, ranks.constant, strict=True):
                 if not constant:
                     units += x / norm
-            vector[0, rows] = np.rint(units * self.source_scale)
+            vector[0, rows] = np.rint(units * (factor * self.source_scale))
         if self.estimator == "paper":
             appended = np.array([sum(ranks.tie_terms) / (2 * total(self.n)), ranks.m])
             vector[0, self.n :] = np.rint(appended * self.source_scale)
         return vector
 
-    def column_vectors(self, ranks: Ranks) -> NDArray[np.signedinteger[Any]]:
-        """Encode the target's columns, (m_B, rows), constant ones as zeros; int32 if they fit.
+    def column_vectors(
+        self, ranks: Ranks, factors: NDArray[np.float64] | None = None
+    ) -> NDArray[np.signedinteger[Any]]:
+        """Encode the target's columns, (m_B, rows), each times its factor, constant ones as zeros.
 
-        At ``coefficients`` the source's too.
+        At ``coefficients`` the source's too. They are int32 if they fit.
         """
         kind: type[np.signedinteger[Any]] = np.int32 if self.target_scale < 2**31 else np.int64
         vectors = beside(ranks.matrix, (ranks.m, self.rows), kind)
-        columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, strict=True)
-        for vector, y, tie_term, constant in columns:
+        scales = self.target_scale * (np.ones(ranks.m) if factors is None else factors)
+        columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, scales.tolist(), strict=True)
+        for vector, y, tie_term, constant, scale in columns:
             if constant and self.estimator != "paper":
                 continue
             norm = self._norm(tie_term)
             for rows, part in parts(y, BLOCK):
-                vector[rows] = np.rint(part / norm * self.target_scale)
+                vector[rows] = np.rint(part / norm * scale)
             if self.estimator == "paper":
                 appended = np.array([1, tie_term / (2 * total(self.n))])
                 vector[self.n :] = np.rint(appended * self.target_scale)
         return vectors
 
-    def undefined(self, ranks: Ranks) -> NDArray[np.bool_]:
+    def undefined(self, constant: Sequence[bool]) -> NDArray[np.bool_]:
         """Return which of the target's columns have no strength, (m_B,): under ``paper`` none."""
-        return np.array(ranks.constant, dtype=bool) & (self.estimator != "paper")
+        return np.array(constant, dtype=bool) & (self.estimator != "paper")
 
     def decode(
-        self, opened: Sequence[int], target_constant: Sequence[bool]
+        self, opened: Sequence[int], target_constant: Sequence[bool], most: NDArray[np.float64] | None = None
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Compute strengths, (m_B,), and how many coefficients each averages, from integers of any size.
 
-        NaN and 0 if no coefficient is defined, or if no honest inputs give this V: whether a run goes on must
+        NaN and 0 if no coefficient is defined, or if no honest inputs give this V, which are those beyond
+        `most`, (m_B,), in sums of coefficients, or beyond what any inputs give. Whether a run goes on must
         not depend on what is opened. With noise strengths may be beyond ±1.
         """
         mu, counts = np.full(len(opened), math.nan), np.zeros(len(opened), dtype=np.int64)
-        most = self.unit + math.ceil(self.unit * self.error) + self.noise_bound
+        limits = [self.unit + math.ceil(self.unit * self.error) + self.noise_bound] * len(opened)
+        if most is not None:
+            one = self.source_scale * self.target_scale
+            limits = [min(a, math.ceil(b * one)) for a, b in zip(limits, most.tolist(), strict=True)]
         for q, (value, constant) in enumerate(zip(map(int, opened), target_constant, strict=True)):
-            if self.unit and (self.estimator == "paper" or not constant) and abs(value) <= most:
+            if self.unit and (self.estimator == "paper" or not constant) and abs(value) <= limits[q]:
                 mu[q], counts[q] = value / self.unit, self.averaged
         return mu if self.room else np.clip(mu, -1.0, 1.0), counts
 

@@ -34,9 +34,11 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, most_noise, untied
+from mpc_spearman.privacy.statements import Factors, Statements, rows_differ
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
+_FINE = 1 << 24  # what 1 is in the integers from which distances are stated
 KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
 WHITENED = "its whitened, randomly rotated columns"
 _R2 = (
@@ -131,15 +133,15 @@ class Explained(Level):
             "inner_products", shapes.n, shapes.features, shapes.m_target, noisy_sources=noisy, bounds=bounds
         )
 
-    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+    def contribution(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+    ) -> Contribution:
         """Return whitened and rotated columns, or the target's own, (m, n)."""
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
-            return Contribution(whitening.whitened(ranks, encoding.source_scale))
-        return Contribution(encoding.column_vectors(ranks))
-
-    def counted(self, own: Contribution, ranks: Ranks, role: Role) -> int:
-        return whitening.kept(own.vectors) if role in self.whitening_roles else ranks.defined
+            factor = float(own.columns[0])
+            return Contribution(whitening.whitened(ranks, encoding.source_scale, stated.defined, factor))
+        return Contribution(encoding.column_vectors(ranks, own.columns))
 
     def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
         """Return whose columns are whitened, and how many there are."""
@@ -186,22 +188,43 @@ class Explained(Level):
 
     # --- noise
 
-    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
-        """Return how far apart two rows of whitened columns can lie; for the target its vectors' scales.
+    def statements(self, ranks: Ranks, role: Role, factors: NDArray[np.float64]) -> Statements:
+        """Return how many directions whitened columns have, and the farthest distance of two rows in these.
 
-        A constant column states an untied column's range, so no varying column can go without noise.
+        A constant column of the target states an untied column's range, so no varying column can go without
+        noise.
         """
-        encoding = self.encoding(shapes)
-        if role in self.whitening_roles:
-            grid = self._grid(role, k := whitening.kept(own.vectors), ranks.n)
-            distance = whitening.distance(own.vectors, encoding.source_scale)
-            return {"ranges": Stated((grid.step(distance) if k else scales.NOTHING,))}
-        units = [1 / encoding.target_scale] * ranks.m
-        return {"ranges": self._grid(role, 0, ranks.n).stated(own.vectors, units).with_untied()}
+        stated = super().statements(ranks, role, factors)
+        if role not in self.whitening_roles:
+            return stated.constants_hidden
+        k = len(whitening.directions(ranks))
+        step = scales.NOTHING
+        if k and self.noisy:
+            distance = whitening.distance(whitening.whitened(ranks, _FINE), _FINE) * float(factors.max())
+            step = whitening.distances(k, ranks.n).step(distance) + rows_differ(self.plan)
+        return replace(stated, defined=k, vectors=Stated((step,)))
 
-    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
+    def factors(self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements) -> Factors:
+        """Return one factor for all whitened columns: that by which rows lie too far apart."""
+        if role not in self.whitening_roles:
+            return super().factors(ranks, role, shapes, stated)
+        if not rows_differ(self.plan):
+            return Factors(np.ones(ranks.m))
+        allowed = self._grid(role, stated.defined, ranks.n).scales(stated.vectors).widths[0]
+        distance = whitening.distance(whitening.whitened(ranks, _FINE, stated.defined), _FINE)
+        return Factors(np.full(ranks.m, min(1.0, allowed / distance) if distance else 1.0))
+
+    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
+        encoding = self.encoding(shapes)
+        return 1 / encoding.source_scale, 1 / encoding.target_scale
+
+    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+        """Return the scale of all whitened columns, or those of the target's columns."""
+        return {"ranges": stated.vectors}
+
+    def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for distances of whitened rows, or for the target's columns."""
-        return self._grid(owner.role, shapes.defined.get(owner, 0), shapes.n)
+        return self._grid(role, defined, n)
 
     def _grid(self, role: Role, k: int, n: int) -> Grid:
         if role in self.whitening_roles:
@@ -237,7 +260,7 @@ class Explained(Level):
         whitened = [shapes.defined[owner] for owner in self.whitens(shapes) if owner.role is Role.TARGET]
         return whitened[0] if whitened else shapes.m_target
 
-    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
+    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
         """Foresee how much noise and chance move R² of (or with) each own column, or Pillai's trace.
 
         Uses all parties' scales or, if `shapes` has none, one's own.
@@ -247,18 +270,17 @@ class Explained(Level):
             s = s if role is Role.TARGET else np.median(s)[None]
             k = max(shapes.defined[source] for source in shapes.features) * self.together(shapes)
         else:
-            own, n, sources = self.contribution(ranks, role, shapes), ranks.n, len(shapes.features)
+            n, sources = shapes.n, len(shapes.features)
             others = shapes.m_target if role is Role.SOURCE else max(shapes.features.values())
-            mine, other = self.counted(own, ranks, role), Role.SOURCE if role is Role.TARGET else Role.TARGET
+            mine, other = stated.defined, Role.SOURCE if role is Role.TARGET else Role.TARGET
             width = 2 * math.sqrt(min(0.5, 3 * others / n))
             if other not in self.whitening_roles:
                 width, others = untied(n) * math.sqrt(others), 1
-            stated = self.stated(own, ranks, role, shapes)["ranges"]
-            at_others, at_own = Scales(np.array([width])), self._grid(role, mine, n).scales(stated)
+            at_others, at_own = Scales(np.array([width])), self._grid(role, mine, n).scales(stated.vectors)
             s = deviations(at_others, at_own, self.plan.privacy.loss)[0]
             s, k = s * math.sqrt(sources), others * (mine if role in self.whitening_roles else 1)
-        noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), ranks.m)
-        error = math.sqrt(2 * k) / ranks.n
+        noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), len(stated.constant))
+        error = math.sqrt(2 * k) / shapes.n
         most = float(np.median(noise)) + error
         too_few = (
             f"with noise {self.numbers} of unrelated columns will vary by {most:.2g}. Use fewer "

@@ -24,7 +24,8 @@ from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import Grid, Stated, columns, sums, untied, width_of_sum
+from mpc_spearman.privacy.scales import Grid, Stated, columns, sums, untied
+from mpc_spearman.privacy.statements import Factors, Statements, factors, state_columns
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.wire.kinds import Row
 
@@ -41,6 +42,13 @@ class Description:
     skewness: tuple[float, ...] = ()
     #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
     length: float = 0.0
+    #: Of the whole table: how far each column is tied, its rounded skewness, and its share of missing cells.
+    stated_ties: tuple[int, ...] = ()
+    stated_skewness: tuple[float, ...] = ()
+    gaps: tuple[float, ...] = ()
+    #: By what each column, and their sum, is multiplied in what is passed on.
+    factors: tuple[float, ...] = ()
+    sum_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -121,12 +129,10 @@ class Level(ABC):
         """Return the computation, the same at all parties."""
 
     @abstractmethod
-    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
-        """Return the vectors that a data party contributes."""
-
-    def counted(self, own: Contribution, ranks: Ranks, role: Role) -> int:
-        """Count a data party's features that are not constant; all parties learn this."""
-        return ranks.defined
+    def contribution(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+    ) -> Contribution:
+        """Return the vectors that a data party contributes, times its factors."""
 
     def behind(self, shapes: Shapes) -> int:
         """Return how many `counts` an opened number averages, for ``policy.min_columns``."""
@@ -146,13 +152,36 @@ class Level(ABC):
         """Whether what is passed on has noise."""
         return self.plan.results.precision != "exact"
 
-    @abstractmethod
-    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
-        """Return what to state of one's vectors' scales, by the message field that carries it."""
+    def statements(self, ranks: Ranks, role: Role, factors: NDArray[np.float64]) -> Statements:
+        """Compute what a data party states about its columns, from the ranks of its whole table.
+
+        It states each range by a factor, (m,), larger than it is (``policy.range``).
+        """
+        return state_columns(self.plan, ranks, factors)
 
     @abstractmethod
-    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
-        """Return which ranges an owner can state in a message field."""
+    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+        """Return which of the stated scales a data party sends, by the message field that carries them."""
+
+    @abstractmethod
+    def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
+        """Return which ranges a data party of so many features can state in a message field."""
+
+    def factors(self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements) -> Factors:
+        """Return by what a data party's vectors are multiplied, from its ranks of the rows of the run.
+
+        Only its owner knows them, except that C makes exact coefficients and applies the factors itself.
+        """
+        if not self.noisy:
+            return Factors(np.ones(ranks.m))
+        allowed = columns(ranks.n, self.plan.estimator).scales(stated.vectors)
+        of_sum = sums(ranks.n, ranks.m).scales(stated.sum)
+        source, target = self.resolutions(shapes)
+        return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)
+
+    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
+        """Return to multiples of what elements of a sum of columns, and of single columns, are rounded."""
+        return 0.0, 0.0
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
@@ -162,19 +191,14 @@ class Level(ABC):
         """Return what tests without noise need from one's vectors, by the message field that carries it."""
         return {}
 
-    def foreseen(self, ranks: Ranks, role: Role, shapes: Shapes) -> Foreseen:
+    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
         """Foresee the noise in the most detailed numbers about one's own columns that C passes on.
 
         Assumes that the other side's columns have no ties and its diameter is their number, the most.
         """
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
-        n, mu, other = ranks.n, separation(self.plan.privacy.loss), untied(ranks.n)
-        units = [
-            0.0 if flat else 1 / math.sqrt(total(n) - term)
-            for term, flat in zip(ranks.tie_terms, ranks.constant, strict=True)
-        ]
-        grid, error = columns(n, "tie_corrected"), 1 / math.sqrt(n - 1)
-        own = grid.scales(grid.stated(ranks.matrix, units))
+        n, mu, other = shapes.n, separation(self.plan.privacy.loss), untied(shapes.n)
+        own, error = columns(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
         numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
         if "coefficients" in (self.plan.results.target, self.plan.results.sources):
             numbers = "coefficients"
@@ -182,11 +206,10 @@ class Level(ABC):
             spread = others if self.plan.privacy.unit == "value" else own.spread * others
             noise = own.widths * other * math.sqrt(spread) / mu
         elif role is Role.SOURCE:
-            count = max(1, ranks.defined)
-            of_sum = sums(n, count)
-            width = of_sum.width(of_sum.step(width_of_sum(ranks.matrix, units))) / count
-            error *= max(reading.mean_length(ranks, "mean", "tie_corrected"), 1 / n)
-            noise = np.where(units, width * other * math.sqrt(others) / mu, 0.0)
+            count = max(1, stated.defined)
+            width = float(sums(n, len(own.widths)).scales(stated.sum).widths[0]) / count
+            error *= max(stated.length, 1 / n)
+            noise = np.where(own.widths > 0, width * other * math.sqrt(others) / mu, 0.0)
         else:  # of a mean of columns that are independent
             width = min(other, 2 * math.sqrt(2 * math.log(n) / (n * others)))
             noise, error = own.widths * width * math.sqrt(own.spread) / mu, error / math.sqrt(others)
@@ -222,7 +245,7 @@ class Level(ABC):
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         """Return what a reader of these numbers must know."""
 
-    def published(self, numbers: Numbers, grant: str, shapes: Shapes) -> Numbers:
+    def published(self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes) -> Numbers:
         """Return what the coordinator passes on to a party with that grant of ``results``.
 
         Derived numbers are computed from the published ones, so a receiver could derive them itself.

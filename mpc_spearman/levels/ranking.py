@@ -6,6 +6,7 @@ the coordinator or to the target.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
 from mpc_spearman.parties import Role
-from mpc_spearman.privacy.scales import Stated
+from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -85,21 +86,21 @@ class Ranking(Strengths):
                 f"top: {top} leaves out none of the target's {m_target} features; lower it, or leave it out"
             )
 
-    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+    def contribution(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+    ) -> Contribution:
         """Return the vectors of `strengths`; the target's undefined columns come last."""
-        vectors = super().contribution(ranks, role, shapes).vectors
-        undefined = self.encoding(shapes).undefined(ranks) if role is Role.TARGET else None
-        return Contribution(vectors, last=undefined)
+        vectors = super().contribution(ranks, role, shapes, stated, own)
+        undefined = self.encoding(shapes).undefined(stated.constant)
+        return replace(vectors, last=undefined) if role is Role.TARGET else vectors
 
-    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
-        """Return the scales of `strengths`; a constant target column states an untied one's range.
+    def statements(self, ranks: Ranks, role: Role, factors: NDArray[np.float64]) -> Statements:
+        """Return those of `strengths`; constant target columns state what one without ties would.
 
         Otherwise all would know which columns come last.
         """
-        found = super().stated(own, ranks, role, shapes)
-        if role is Role.TARGET:
-            found["ranges"] = found["ranges"].with_untied()
-        return found
+        stated = super().statements(ranks, role, factors)
+        return stated.constants_hidden if role is Role.TARGET else stated
 
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.

@@ -27,8 +27,9 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
-from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import Grid, Stated, deviations, most_noise, summed, widths
+from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
+from mpc_spearman.privacy.scales import Grid, Stated, deviations, most_noise, summed
+from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
@@ -96,35 +97,44 @@ class Strengths(Level):
         noisy = tuple(shapes.features) if self.noisy else ()
         return Computation(*sums, summed=True, noisy_sources=noisy)
 
-    def contribution(self, ranks: Ranks, role: Role, shapes: Shapes) -> Contribution:
+    def contribution(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+    ) -> Contribution:
         """Return a source's one vector, or one for each of the target's columns, (1 or m_B, rows)."""
         encoding = self.encoding(shapes)
-        encode = encoding.source_vector if role is Role.SOURCE else encoding.column_vectors
-        return Contribution(encode(ranks))
-
-    def stated(self, own: Contribution, ranks: Ranks, role: Role, shapes: Shapes) -> dict[str, Stated]:
-        """Return the vectors' scales, without what ``paper`` appends: exchanging rows does not change it.
-
-        A source's scale is for the sum of its columns, K times that of their mean.
-        """
-        vectors, encoding = own.vectors[:, : ranks.n], self.encoding(shapes)
         if role is Role.SOURCE:
-            width = int(widths(vectors)[0]) / encoding.source_scale
-            step = scales.sums(ranks.n, ranks.m).step(width)
-            return {"ranges": Stated((step if width else scales.NOTHING,))}
-        grid = scales.columns(ranks.n, self.plan.estimator)
-        return {"ranges": grid.stated(vectors, [1 / encoding.target_scale] * ranks.m)}
+            return Contribution(encoding.source_vector(ranks, own.sum))
+        return Contribution(encoding.column_vectors(ranks, own.columns))
 
-    def grid(self, owner: Party, field: str, shapes: Shapes) -> Grid:
+    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
+        encoding = self.encoding(shapes)
+        return 1 / encoding.source_scale, 1 / encoding.target_scale
+
+    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+        """Return the scale of the sum of a source's columns, or those of the target's columns."""
+        return {"ranges": stated.sum if role is Role.SOURCE else stated.vectors}
+
+    def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for a source's sum of columns, or for the target's columns."""
-        if owner in shapes.features:
-            return scales.sums(shapes.n, shapes.features[owner])
-        return scales.columns(shapes.n, self.plan.estimator)
+        return scales.sums(n, features) if role is Role.SOURCE else scales.columns(n, self.plan.estimator)
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,)."""
         found = deviations(summed(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
         return found.ravel()
+
+    def _most(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the most that vectors within the stated ranges give, with all owners' noise, (m_B,).
+
+        By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0. What ``paper`` appends adds at most
+        the number of columns.
+        """
+        owners, encoding = len(shapes.features) + 1, self.encoding(shapes)
+        exact = shapes.n * summed(shapes.of_sources).widths[0] * shapes.of_target.widths / 4
+        appended = encoding.columns if self.plan.estimator == "paper" else 0
+        noise = owners * (REACH * self.deviations(shapes) + 1 / encoding.source_scale / encoding.target_scale)
+        most: NDArray[np.float64] = exact + appended + noise + max(1, encoding.averaged) * encoding.error
+        return most
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         if not self.noisy:
@@ -151,7 +161,11 @@ class Strengths(Level):
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute strengths, with the noise of all owners, from one sum per target column."""
         encoding = self.encoding(shapes)
-        mu, counts = encoding.decode(opened[0].tolist(), told.target.constant)
+        constant, most = np.array(told.target.constant, dtype=bool), None
+        if self.noisy:
+            constant |= shapes.of_target.widths == 0  # they have no noise
+            most = self._most(shapes)
+        mu, counts = encoding.decode(opened[0].tolist(), constant.tolist(), most)
         numbers: dict[str, Any] = {
             "strengths": mu,
             "counts": counts,

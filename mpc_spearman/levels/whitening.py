@@ -39,8 +39,11 @@ LEAST, MOST = 0.02, 10
 Floats = NDArray[np.float64]
 
 
-def directions(ranks: Ranks) -> Floats:
-    """Return whitening weights W, (k, m): the rows of W·matrix are orthonormal."""
+def directions(ranks: Ranks, most: int | None = None) -> Floats:
+    """Return whitening weights W, (k, m): the rows of W·matrix are orthonormal.
+
+    Of more than `most` directions those stay that have the largest eigenvalues.
+    """
     lengths = np.array([math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms])
     moving = np.flatnonzero(lengths)
     values, vectors = np.linalg.eigh(
@@ -55,6 +58,10 @@ def directions(ranks: Ranks) -> Floats:
         _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix, ranks.n, far) @ weights.T)
         leverages -= _leverages(ranks, vectors[:, -1:].T @ weights)
         weights = vectors[:, :-1].T @ weights
+    if most is not None and len(weights) > most:
+        # a direction of eigenvalue λ has weights of length 1/√λ on columns of length 1
+        _, vectors = np.linalg.eigh((weights * lengths) @ (weights * lengths).T)
+        weights = vectors[:, :most].T @ weights
     return weights
 
 
@@ -79,21 +86,23 @@ def largest(columns: int, n: int) -> float:
     return math.sqrt(min(1.0, MOST * columns / n))
 
 
-def whitened(ranks: Ranks, scale: int) -> NDArray[np.signedinteger[Any]]:
-    """Whiten and rotate columns: scaled integers, (m, n), whose last m - k vectors are zeros."""
-    weights = directions(ranks)
-    weights = rotation(len(weights), Stream(token_bytes(32))) @ weights * scale
+def whitened(
+    ranks: Ranks, scale: int, k: int | None = None, factor: float = 1.0
+) -> NDArray[np.signedinteger[Any]]:
+    """Whiten and rotate columns: scaled integers, (m, n), whose vectors after the first k are zeros.
+
+    With fewer than k directions the rotation mixes them with zeros, so that all k vectors are alike.
+    """
+    weights = directions(ranks, k)
+    k = len(weights) if k is None else k
+    weights = np.vstack((weights, np.zeros((k - len(weights), ranks.m))))
+    weights = rotation(k, Stream(token_bytes(32))) @ weights * (scale * factor)
     small = scale * largest(ranks.m, ranks.n) < 2**31 - 2
     kind: type[np.signedinteger[Any]] = np.int32 if small else np.int64
     vectors = beside(ranks.matrix, (ranks.m, ranks.n), kind)
     for rows, block in ranks.blocks():
         vectors[: len(weights), rows] = np.rint(weights @ block)
     return vectors
-
-
-def kept(vectors: NDArray[Any]) -> int:
-    """Return k of vectors that `whitened` made."""
-    return int(np.any([part.any(axis=1) for _, part in parts(vectors, STRIP)], axis=0).sum())
 
 
 def leverages(vectors: NDArray[Any], scale: int) -> Floats:

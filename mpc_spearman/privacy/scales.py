@@ -67,7 +67,7 @@ class Grid:
 
     def step(self, width: float) -> int:
         """Return the lowest step whose range is not below a width, which is above 0."""
-        return _up(max(width, self.least) / (self.unit * SLACK))
+        return step_up(max(width, self.least) / (self.unit * SLACK))
 
     def width(self, step: int) -> float:
         """Return the range of a step."""
@@ -88,17 +88,17 @@ class Grid:
         steps = tuple(self.step(float(width)) if width else NOTHING for width in found)
         ranges = np.array([self.width(step) for step in steps])
         factors = np.divide(units, ranges, out=np.zeros(len(steps)), where=ranges > 0)
-        return Stated(steps, _up(max(diameter(vectors, factors), _LEAST)))
+        return Stated(steps, step_up(max(diameter(vectors, factors), _LEAST)))
 
     def problem(self, stated: Stated, *, of_length_1: bool) -> str | None:
         """Return what is impossible in an owner's statement, of vectors `of_length_1` or less."""
-        least_diameter = stated.least_diameter if of_length_1 else _up(_LEAST)
+        least_diameter = stated.least_diameter if of_length_1 else step_up(_LEAST)
         moving = [step for step in stated.ranges if step != NOTHING]
         for step in moving:
             times = SLACK * 2.0 ** (step / 4) if abs(step) <= _HIGHEST else 0.0
             if times * self.unit * _FLOAT64 < self.least:
                 return f"a range of {times:.3g} units, where {self.least / self.unit:.3g} is the least"
-        if not least_diameter <= stated.diameter <= _up(max(1, len(moving))):
+        if not least_diameter <= stated.diameter <= step_up(max(1, len(moving))):
             least, most = 2.0 ** (least_diameter / 4), max(1, len(moving))
             return f"a diameter of 2^({stated.diameter}/4), where {least:.3g} to {most} are possible"
         return None
@@ -120,7 +120,7 @@ class Stated:
         proportional to R_p².
         """
         times = (SLACK * 2.0 ** (step / 4) for step in self.ranges if step != NOTHING)
-        return _up(max(sum(one**-2 for one in times) / 6, _LEAST))
+        return step_up(max(sum(one**-2 for one in times) / 6, _LEAST))
 
     def with_untied(self) -> Stated:
         """State for constant vectors what one without ties would state."""
@@ -191,7 +191,7 @@ def diameter(vectors: NDArray[Any], factors: NDArray[np.float64]) -> float:
     return highest
 
 
-def _up(value: float) -> int:
+def step_up(value: float) -> int:
     """Return the least step whose scale is not below a value, but for what float64 rounds."""
     return math.ceil(4 * math.log2(value) - 1e-11)
 

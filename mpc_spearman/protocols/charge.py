@@ -8,29 +8,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mpc_spearman.config import DataParty, Plan, Policy, check_policy_columns
-from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Told
 from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.aborts import notice
 from mpc_spearman.wire.kinds import grant
 
 
 @step("protect")
-def check_columns(run: Run, shapes: Shapes, ranks: Ranks, own: Contribution) -> None:
+def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
     """Refuse what this owner's columns make impossible, or its policy does not allow, before it is charged.
 
     Others state later how many of their columns are not constant: here they count as if none were. Raises
     `PolicyError` and `BoundError`.
     """
     me, level = run.roster.me, level_of(run.plan)
-    count = level.counted(own, ranks, me.role)
+    count = stated.defined
     level.admit_own(me, count, shapes)
     at_most = {**shapes.features, run.roster.target: shapes.m_target, me: count}
     check_policy_columns(run.plan, me.name, level.behind(replace(shapes, defined=at_most)), level.counts)

@@ -2,25 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.refusals import show
+from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.engines.engine import Opening, engine_for
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.run import Run, step
+
+#: A factor below which an owner hears that a column is weakened.
+_NOTICED = 0.99
 
 
 @step("rank")
-def encode(run: Run, ranks: Ranks, shapes: Shapes) -> Contribution:
-    """Make the vectors that a data party contributes; its scales describe them."""
-    return level_of(run.plan).contribution(ranks, run.roster.me.role, shapes)
+def encode(
+    run: Run, table: Table, ranks: Ranks, stated: Statements, shapes: Shapes
+) -> tuple[Contribution, Factors]:
+    """Make the vectors that a data party contributes, and keep them within what it states.
+
+    Returns them, and by what they were multiplied for that, which only their owner is told.
+    """
+    level, role = level_of(run.plan), run.roster.me.role
+    own = level.factors(ranks, role, shapes, stated)
+    if said := weaker(table.features, own):
+        run.say(said)
+        run.notes.cautions.append(said)
+    return level.contribution(ranks, role, shapes, stated, own), own
+
+
+def weaker(features: Sequence[str], own: Factors) -> str:
+    """Say to an owner which of its columns are weakened, and by how much; empty if none is."""
+    lost = [(name, 1 - f) for name, f in zip(features, own.columns.tolist(), strict=True) if f < _NOTICED]
+    said = [f"{show(name)} by {share:.0%}" for name, share in lost[:10]]
+    if not said and own.sum < _NOTICED:
+        said = [f"means over all columns by {1 - own.sum:.0%}"]
+    if not said:
+        return ""
+    more = f" and {len(lost) - 10} more" if len(lost) > 10 else ""
+    return (
+        "in the rows of this run these columns vary more, for their length, than was stated of the whole "
+        f"table. So their coefficients are weaker: {', '.join(said)}{more}. Only this party knows. To "
+        "prevent it, state larger ranges (policy.range), which means more noise"
+    )
 
 
 @step("protect")

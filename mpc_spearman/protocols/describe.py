@@ -5,12 +5,12 @@ The view table lists what each level allows it to know (:mod:`mpc_spearman.level
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
@@ -18,31 +18,35 @@ from mpc_spearman.levels.level import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
+from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.run import Run, step
-from mpc_spearman.statistics.columns import possible
-from mpc_spearman.statistics.reading import mean_length
+from mpc_spearman.statistics.columns import Ties, possible
 from mpc_spearman.wire.kinds import Kind
 
-#: What an owner can say of its columns, by the name of the field that carries it.
-DESCRIBED: dict[str, Callable[[Plan, Table, Ranks], Any]] = {
-    "names": lambda plan, table, ranks: table.features,
-    "ties": lambda plan, table, ranks: ranks.tie_terms,
-    "constant": lambda plan, table, ranks: np.array(ranks.constant, dtype=np.uint8),
-    "two_values": lambda plan, table, ranks: np.array(ranks.two_values, dtype=np.uint8),
-    "skewness": lambda plan, table, ranks: ranks.skewness,
-    "length": lambda plan, table, ranks: np.array(
-        [round(mean_length(ranks, plan.strength, plan.estimator), 9)]
-    ),
+#: What an owner can say of its columns, by the name of the field that carries it: from the ranks of the rows
+#: of the run, its statements about the whole table, and by what its vectors were multiplied.
+DESCRIBED: dict[str, Callable[[Table, Ranks, Statements, Factors], Any]] = {
+    "names": lambda table, ranks, stated, factors: table.features,
+    "ties": lambda table, ranks, stated, factors: ranks.tie_terms,
+    "constant": lambda table, ranks, stated, factors: np.array(stated.constant, dtype=np.uint8),
+    "two_values": lambda table, ranks, stated, factors: np.array(ranks.two_values, dtype=np.uint8),
+    "skewness": lambda table, ranks, stated, factors: ranks.skewness,
+    "length": lambda table, ranks, stated, factors: np.array([stated.length]),
+    "gaps": lambda table, ranks, stated, factors: stated.gaps,
+    "stated_ties": lambda table, ranks, stated, factors: stated.columns.ties,
+    "stated_skewness": lambda table, ranks, stated, factors: stated.columns.skewness,
+    "factors": lambda table, ranks, stated, factors: factors.columns,
+    "sum_factor": lambda table, ranks, stated, factors: np.array([factors.sum]),
 }
 
 
 @step("describe")
-def describe(run: Run, table: Table, ranks: Ranks) -> None:
+def describe(run: Run, table: Table, ranks: Ranks, stated: Statements, factors: Factors) -> None:
     """Send the coordinator what the level allows it to know about the columns."""
     coordinator = run.roster.coordinator
     fields = VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
     if fields is not None:
-        values = {field.name: DESCRIBED[field.name](run.plan, table, ranks) for field in fields}
+        values = {field.name: DESCRIBED[field.name](table, ranks, stated, factors) for field in fields}
         run.links.send(coordinator, Kind.DESCRIPTION, values, sizes={"m_source": ranks.m})
 
 
@@ -54,26 +58,26 @@ def receive_descriptions(run: Run, shapes: Shapes) -> Descriptions:
 
 
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
-    """Receive what one tells; `ProtocolViolation` for what its rows, or its own words, make impossible."""
+    """Receive what one tells; `ProtocolViolation` for what no columns have."""
     if VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
     n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
-    names, ties, flags, two_values, skewness = (
-        tuple(values.get(name, ())) for name in ("names", "ties", "constant", "two_values", "skewness")
-    )
+    told = {name: tuple(value) for name, value in values.items()}
+    ties, two_values, skewness = (told.get(name, ()) for name in ("ties", "two_values", "skewness"))
     if any(not 0 <= term <= total(n) or term % 2 for term in ties):
         raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n} rows")
-    constant = flags or tuple(term == total(n) for term in ties)
-    varying = len(constant) - sum(constant)
-    if constant and varying != shapes.defined[owner]:
-        raise ProtocolViolation(
-            f"{owner} said that {shapes.defined[owner]} of its features are not constant, and now that "
-            f"{varying} are not"
-        )
-    length = float(values["length"][0]) if "length" in values else 0.0
-    if not 0 <= length <= 1 + 1e-9 or not all(
+    lengths = told.pop("length", (0.0,))
+    if not 0 <= lengths[0] <= 1 + 1e-9 or not all(
         possible(*of, n) for of in zip(skewness, two_values, ties, strict=True)
     ):
         raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n} rows")
-    return Description(names, ties, constant, two_values, skewness, length)
+    factors, shares = (*told.get("factors", ()), *told.get("sum_factor", ())), told.get("gaps", ())
+    if not all(0 <= value <= 1 for value in (*factors, *shares)):
+        raise ProtocolViolation(f"{owner} sent a factor or a share of missing cells that is not from 0 to 1")
+    classes, bends = told.get("stated_ties", ()), told.get("stated_skewness", ())
+    if not all(one in list(Ties) for one in classes) or not all(map(math.isfinite, bends)):
+        raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")
+    told |= {"constant": told.get("constant", ()) or tuple(term == total(n) for term in ties)}
+    sums = told.pop("sum_factor", (1.0,))
+    return Description(**told, length=float(lengths[0]), sum_factor=float(sums[0]))

@@ -15,7 +15,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Foreseen
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
-from mpc_spearman.protocols.load import own_table
+from mpc_spearman.protocols.load import own_tables, range_factors
 from mpc_spearman.protocols.protect import too_few_rows
 
 
@@ -41,7 +41,8 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     if the table cannot be used.
     """
     roster, refusals = plan.roster(name), list[MpcSpearmanError]()
-    table = own_table(plan, name, frame)
+    tables = own_tables(plan, name, frame)
+    table = tables.used
     ranks = table.ranks()
     as_source = roster.me.role is Role.SOURCE
     features = dict.fromkeys(roster.sources, other)
@@ -49,12 +50,14 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
         features[roster.me] = table.m
     shapes = Shapes(table.n, features, other if as_source else table.m)
     level = level_of(plan)
+    whole = ranks if table is tables.whole else tables.whole.ranks()
+    stated = level.statements(whole, roster.me.role, range_factors(plan, table))
     known = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
         lambda: level.check_rows(table.n),
-        *([lambda: check_policy_columns(plan, name, ranks.defined, level.counts)] if known else []),
+        *([lambda: check_policy_columns(plan, name, stated.defined, level.counts)] if known else []),
     )
     for check in checks:
         try:
@@ -64,10 +67,10 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
     cautions = (
         *table.cautions,
         *row_cautions(ranks, table.features),
-        *too_few_rows(plan, ranks, roster.me.role, shapes),
+        *too_few_rows(plan, stated, roster.me.role, shapes),
         *_told_exactly(plan, table, ranks),
     )
-    foreseen = level.foreseen(ranks, roster.me.role, shapes) if level.noisy else None
+    foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
     return DryRun(table, ranks, foreseen, tuple(refusals), cautions)
 
 

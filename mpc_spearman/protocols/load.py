@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
 from mpc_spearman.config import Plan, Query, TargetParty, check_policy, check_policy_rows
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.ids import alignment_tag
@@ -9,9 +14,12 @@ from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.kept import KeptRanks
 from mpc_spearman.data.ranking import Place
 from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.refusals import listed
 from mpc_spearman.data.sources import ArrowTable
-from mpc_spearman.data.tables import Table, read_table
+from mpc_spearman.data.tables import MIN_ROWS, Table, read_table
 from mpc_spearman.errors import PlanError, TableError
+from mpc_spearman.levels import level_of
+from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.charge import ledger_of, told
 from mpc_spearman.run import Run, step
 
@@ -20,29 +28,60 @@ from mpc_spearman.run import Run, step
 _AT_ONCE = 1_000_000
 
 
-def own_table(plan: Plan, name: str, frame: ArrowTable | None = None) -> Table:
-    """Read and check the table of data party `name`: `frame`, or the plan's file or query."""
+@dataclass(frozen=True)
+class Tables:
+    """A party's table with all its rows, and the table of the rows of a run, as far as these are known."""
+
+    whole: Table
+    used: Table
+    #: Of the whole table, if it was ranked at once.
+    ranks: Ranks | None = None
+    #: Where its ranks are kept (``--keep-ranks``).
+    kept: KeptRanks | None = None
+
+
+def own_tables(plan: Plan, name: str, frame: ArrowTable | None = None) -> Tables:
+    """Read and check the table of data party `name`: `frame`, or the plan's file or query.
+
+    Statements come from the whole table. So of a table of which a run uses the first `rows`, the others are
+    read as well; not if nothing is stated of them, as without noise.
+    """
     me = plan.owner(name)
     source = me.table if frame is None else frame
     if source is None:
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
-    table = read_table(name, source, me, rows=plan.rows, normalise=plan.normalise)
+    first = None if rows_differ(plan) else plan.rows
+    whole = used = read_table(name, source, me, rows=first, normalise=plan.normalise)
+    if first is None and plan.rows is not None:
+        places = np.arange(whole.n) if whole.rows is None else whole.rows
+        used = whole.take(np.flatnonzero(places < plan.rows))
+        if used.n < MIN_ROWS:
+            raise TableError(
+                f"{name}: of its first {plan.rows} rows {used.n} can be used, and a run needs {MIN_ROWS}"
+            )
     if me.aligned is not None:
-        return take_aligned(table, me.aligned)
-    if plan.alignment == "ids":
+        used = take_aligned(used, me.aligned)
+    elif plan.alignment == "ids":
         raise PlanError(
             f"party {name} has no file of ids, which alignment: ids needs: give `aligned` in its plan"
         )
-    return table
+    if missing := [column for column in me.policy.range if column not in whole.features]:
+        raise PlanError(f"party {name}: policy.range: {listed(missing)} is no feature of its table")
+    return Tables(whole, used)
+
+
+def range_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
+    """Return by which factor an owner states each column's range larger, (m,): ``policy.range``."""
+    more = plan.owner(table.party).policy.range
+    return np.array([more.get(name, 1.0) for name in table.features])
 
 
 @step("load")
-def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None, KeptRanks | None]:
+def load(run: Run, frame: ArrowTable | None) -> Tables:
     """Check the owner's policy, then read and check its table, before the party meets the others.
 
-    `frame` is the table if it is not a file. Returns ranks if the table is small and its rows are already
-    known; otherwise the step `rank` makes them. With ``--keep-ranks`` also returns where they are kept, but
-    not for a table in memory, which cannot be recognised.
+    `frame` is the table if it is not a file. A small table is ranked as well. Ranks of a table in memory are
+    not kept, since it cannot be recognised.
     """
     me = run.plan.owner(run.roster.me.name)
     check_policy(run.plan, me.name)
@@ -52,10 +91,11 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None, KeptR
     kept = None
     if run.keep_ranks is not None and frame is None:
         kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
-    table = own_table(run.plan, me.name, frame)
+    tables = own_tables(run.plan, me.name, frame)
+    table = tables.whole
     run.opened.callback(table.close)
     check_places(me.write_aligned, me.write_unaligned)
-    check_policy_rows(run.plan, me.name, table.n)
+    check_policy_rows(run.plan, me.name, tables.used.n)
     ranks, cautions = None, list(table.cautions)
     if table.n * table.m <= _AT_ONCE:
         ranks = table.ranks(workers=run.threads)
@@ -63,10 +103,8 @@ def load(run: Run, frame: ArrowTable | None) -> tuple[Table, Ranks | None, KeptR
     for caution in cautions:
         run.say(caution)
     run.notes.cautions += cautions
-    if run.plan.alignment == "intersect":
-        ranks = None  # of all rows, not of the common ones
-    tag(run, table)
-    return table, ranks, kept
+    tag(run, tables.used)
+    return replace(tables, ranks=ranks, kept=kept)
 
 
 def tag(run: Run, table: Table) -> None:
@@ -77,14 +115,18 @@ def tag(run: Run, table: Table) -> None:
 
 
 @step("rank")
-def rank(run: Run, table: Table, ranks: Ranks | None, kept: KeptRanks | None) -> Ranks:
-    """Rank a party's own columns (paper: rank vectors), if the step `load` has not done so already."""
-    own, ranked = run.plan.owner(run.roster.me.name), 0
+def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
+    """Rank a party's own columns (paper: rank vectors), and compute what it states about them.
+
+    Returns ranks of the rows of the run. Statements are of the whole table; without noise of the rows of the
+    run.
+    """
+    own, level, ranked = run.plan.owner(run.roster.me.name), level_of(run.plan), 0
 
     def tick() -> None:
         nonlocal ranked
         ranked += 1
-        run.tick(ranked, table.m)
+        run.tick(ranked, tables.used.m)
 
     def make(its: Table, place: Place) -> Ranks:
         return its.ranks(workers=run.threads, tick=tick, place=place)
@@ -94,9 +136,18 @@ def rank(run: Run, table: Table, ranks: Ranks | None, kept: KeptRanks | None) ->
         if isinstance(own.table, Query):  # nothing tells whether it has changed
             run.notes.cautions.append(text)
 
-    if kept is not None:
-        ranks = kept.ranks(table, make, say)
-    elif ranks is None:
-        ranks = table.ranks(workers=run.threads, tick=tick)
-    table.close()
-    return ranks
+    def ranks_of(table: Table, known: Ranks | None = None) -> Ranks:
+        if tables.kept is not None:
+            return tables.kept.ranks(table, make, say)
+        return known or table.ranks(workers=run.threads, tick=tick)
+
+    whole, used = tables.whole, tables.used
+    factors, role = range_factors(run.plan, whole), run.roster.me.role
+    if used is not whole and rows_differ(run.plan):
+        stated = level.statements(ranks_of(whole, tables.ranks), role, factors)
+        ranks = ranks_of(used)
+    else:
+        ranks = ranks_of(used, tables.ranks if used is whole else None)
+        stated = level.statements(ranks, role, factors)
+    whole.close()
+    return ranks, stated

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.config import Plan, check_policy_columns
-from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
@@ -19,23 +18,26 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import Scales, Stated
+from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
 
 @step("protect")
-def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contribution | None = None) -> Shapes:
-    """Exchange how many features are not constant, and the scales from which the noise is computed.
+def state(
+    run: Run, shapes: Shapes, stated: Statements | None = None, own: Contribution | None = None
+) -> Shapes:
+    """Exchange what owners state of all their columns, and from which the noise is computed.
 
-    Scales come from owners, never from the coordinator. A party without columns only receives. Returns the
+    It comes from owners, never from the coordinator. A party without columns only receives. Returns the
     shapes with all of that. `ProtocolViolation` if an owner states something impossible, `PolicyError` if
     strengths would be over too few columns for this owner's policy.
     """
     me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
     heard = dict[Party, dict[str, Any]]()
-    if ranks is not None and own is not None:
-        heard[me] = {"defined": np.array([level.counted(own, ranks, me.role)])}
-        for name, scales in level.stated(own, ranks, me.role, shapes).items() if level.noisy else ():
+    if stated is not None and own is not None:
+        heard[me] = {"defined": np.array([stated.defined])}
+        for name, scales in level.sent_scales(stated, me.role).items() if level.noisy else ():
             heard[me][name] = np.array(scales.ranges)
             if name == "ranges":
                 heard[me]["diameter"] = np.array([scales.diameter])
@@ -55,11 +57,11 @@ def state(run: Run, shapes: Shapes, ranks: Ranks | None = None, own: Contributio
         if not 0 <= count <= features:
             raise ProtocolViolation(f"{owner} says that {count} of its {features} features are not constant")
     shapes = replace(shapes, defined=defined)
-    stated = {owner: _scales(run, owner, said, shapes) for owner, said in heard.items()}
+    scales_of = {owner: _scales(run, owner, said, shapes) for owner, said in heard.items()}
     shapes = replace(
         shapes,
-        scales={owner: said["ranges"] for owner, said in stated.items() if "ranges" in said},
-        of_sums={owner: said["mean_range"] for owner, said in stated.items() if "mean_range" in said},
+        scales={owner: scales["ranges"] for owner, scales in scales_of.items() if "ranges" in scales},
+        of_sums={owner: one["mean_range"] for owner, one in scales_of.items() if "mean_range" in one},
         kurtosis={owner: said["kurtosis"] for owner, said in heard.items() if "kurtosis" in said},
     )
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
@@ -75,7 +77,8 @@ def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> di
             has_diameter = name == "ranges" and "diameter" in heard
             stated = Stated(tuple(heard[name].tolist()), int(heard["diameter"][0]) if has_diameter else 0)
             of_length_1 = has_diameter and run.plan.estimator == "tie_corrected"
-            grid = level_of(run.plan).grid(owner, name, shapes)
+            features, defined = shapes.features.get(owner, shapes.m_target), shapes.defined.get(owner, 0)
+            grid = level_of(run.plan).grid(owner.role, name, shapes.n, features, defined)
             problem = grid.problem(stated, of_length_1=of_length_1)
             if problem:
                 raise ProtocolViolation(f"{owner} states {problem}")
@@ -84,14 +87,14 @@ def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> di
 
 
 @step("protect")
-def advise(run: Run, ranks: Ranks, shapes: Shapes) -> None:
+def advise(run: Run, stated: Statements, shapes: Shapes) -> None:
     """Warn if there are too few rows for the noise, as all owners' scales have it."""
-    for sentence in too_few_rows(run.plan, ranks, run.roster.me.role, shapes):
+    for sentence in too_few_rows(run.plan, stated, run.roster.me.role, shapes):
         run.say(sentence)
 
 
-def too_few_rows(plan: Plan, ranks: Ranks, role: Role, shapes: Shapes) -> list[str]:
+def too_few_rows(plan: Plan, stated: Statements, role: Role, shapes: Shapes) -> list[str]:
     """Return a warning if there are too few rows for the noise about one's own columns."""
     level = level_of(plan)
-    why = level.foreseen(ranks, role, shapes).too_few if level.noisy else ""
+    why = level.foreseen(stated, role, shapes).too_few if level.noisy else ""
     return [f"too few rows for these columns: {why}"] if why else []

@@ -6,7 +6,7 @@ published numbers from the coordinator's (`mpc_spearman.levels.level.Level.publi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from secrets import token_bytes
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from mpc_spearman.config import within
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
+from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
@@ -23,9 +24,7 @@ from mpc_spearman.wire.messages import encode
 
 
 @step("publish")
-def publish(
-    run: Run, numbers: Numbers, source_names: Sequence[str], target_names: Sequence[str], shapes: Shapes
-) -> None:
+def publish(run: Run, numbers: Numbers, told: Descriptions, shapes: Shapes) -> None:
     """Pass on to each data party what ``results`` grants it, and nothing else (paper, step 4).
 
     The target gets the rows of all sources; a source its own, with strengths and ranking over all.
@@ -41,13 +40,13 @@ def publish(
         alone = not within(given, "strengths")  # at a source it is about its own columns
         kind = given if alone else "strengths"
         if kind not in copies:
-            copies[kind] = level.published(numbers, given, shapes)
+            copies[kind] = level.published(numbers, told, given, shapes)
         theirs: dict[str, Any] = {
             **(level.of_source(copies[kind], peer, shapes) if alone and is_source else copies[kind]),
             # One nonce for each message, so a source's own rows have one that no other party gets.
             "nonce": fresh if alone else nonces.setdefault(given, fresh),
-            "source_names": source_names,
-            "target_names": target_names,
+            "source_names": told.of_sources("names"),
+            "target_names": told.target.names,
         }
         values = {field.name: theirs[field.name] for field in fields}
         run.notes.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))

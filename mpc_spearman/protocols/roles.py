@@ -10,6 +10,7 @@ Threat model: semi-honest parties, no two of them colluding, authenticated encry
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -39,21 +40,22 @@ from mpc_spearman.statistics.columns import Columns
 
 def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     """Parties A and B: rank columns, put them hidden into the computation, and receive the result."""
-    table, ranks, kept = load(run, frame)
+    tables = load(run, frame)
     connect(run)
-    start(run, table)
+    start(run, tables.used)
     if run.plan.alignment == "intersect":
-        table = intersect(run, table)
+        tables = replace(tables, used=intersect(run, tables.used))
+    table = tables.used
     shapes = agree(run, table)
     for source in run.roster.sessions:
         align(run, table, source)
-    ranks = rank(run, table, ranks, kept)
-    own = encode(run, ranks, shapes)
-    check_columns(run, shapes, ranks, own)
+    ranks, stated = rank(run, tables)
+    check_columns(run, shapes, stated)
+    own, factors = encode(run, table, ranks, stated, shapes)
     charge(run, table)  # nothing that is computed from columns leaves before
-    shapes = state(run, shapes, ranks, own)
-    advise(run, ranks, shapes)
-    describe(run, table, ranks)
+    shapes = state(run, shapes, stated, own)
+    advise(run, stated, shapes)
+    describe(run, table, ranks, stated, factors)
     own = hide(run, own, shapes)
     opened = contribute(run, own, shapes)  # nothing, unless the order is opened to the target
     given = receive_result(run, own, shapes)
@@ -74,7 +76,7 @@ def run_coordinator(run: Run) -> Result:
     told = receive_descriptions(run, shapes)
     numbers, warnings = conclude(run, opening(), told, shapes)
     names = told.of_sources("names"), told.target.names
-    publish(run, numbers, *names, shapes)
+    publish(run, numbers, told, shapes)
     result = _result(run, shapes.n, numbers, shapes.labels(*names), warnings)
     return sign_and_part(run, result)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mpc_spearman.config import Estimator, Order
-from mpc_spearman.data.ranks import MAX_ROWS, total
+from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import pvalues as tests
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ints
@@ -206,10 +206,10 @@ def impossible(counts: Ints, expected: int, constant: int) -> list[str]:
     ]
 
 
-def scaled(n: int, error: float) -> list[str]:
+def scaled(n: int, most: int, error: float) -> list[str]:
     """Say how exact coefficients are with more rows than can be multiplied exactly."""
     return [
-        f"{n} rows are more than the {MAX_ROWS} whose products of ranks fit 64 bits: coefficients were "
+        f"{n} rows are more than the {most} whose products of ranks fit 64 bits: coefficients were "
         f"computed from scaled ranks, and each is within {error:.1g} of the exact one"
     ]
 

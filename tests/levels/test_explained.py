@@ -136,27 +136,34 @@ class Opened:
         self.source, self.target = roster.sources[0], roster.target
         self.ranks, self.y = source, target
         self.shapes = Shapes(source.n, {self.source: source.m}, target.m)
-        self.b = self.level.contribution(target, Role.TARGET, self.shapes)
+        self.stated = {
+            who: self.level.statements(ranks, who.role, np.ones(ranks.m))
+            for who, ranks in ((self.source, source), (self.target, target))
+        }
+        self.b = self._contribution(self.target, target)
+
+    def _contribution(self, owner: Party, ranks: Ranks) -> Any:
+        stated = self.stated[owner]
+        factors = self.level.factors(ranks, owner.role, self.shapes, stated)
+        return self.level.contribution(ranks, owner.role, self.shapes, stated, factors)
 
     def vectors(self) -> Any:
-        return self.level.contribution(self.ranks, Role.SOURCE, self.shapes)
+        return self._contribution(self.source, self.ranks)
 
-    def known(self, a: Any) -> Shapes:
-        owners = {self.source: (a, self.ranks), self.target: (self.b, self.y)}
-        defined = {who: self.level.counted(*of, who.role) for who, of in owners.items()}
-        shapes = replace(self.shapes, defined=defined)
+    def known(self) -> Shapes:
         scales = {
-            who: self.level.grid(who, "ranges", shapes).scales(
-                self.level.stated(*of, who.role, self.shapes)["ranges"]
-            )
-            for who, of in owners.items()
+            who: self.level.grid(
+                who.role, "ranges", self.shapes.n, len(stated.constant), stated.defined
+            ).scales(self.level.sent_scales(stated, who.role)["ranges"])
+            for who, stated in self.stated.items()
         }
-        return replace(shapes, scales=scales)
+        defined = {who: stated.defined for who, stated in self.stated.items()}
+        return replace(self.shapes, defined=defined, scales=scales)
 
     def z(self) -> np.ndarray:
         """What the coordinator opens, in the unit of coefficients."""
         a = self.vectors()
-        shapes = self.known(a)
+        shapes = self.known()
         sums = a.vectors.astype(object) @ self.b.vectors.astype(object).T
         for owner in (self.source, self.target):
             sums = sums + self.level.own_noise(shapes, owner)
@@ -171,7 +178,7 @@ def test_exchanged_rows_move_the_sums_by_no_more_than_the_loss_allows(level: str
     target = rank_columns([random.normal(size=n), np.arange(n) % 5 == 0, random.permutation(n)])
     opened = Opened(source, target, reveal=level)
     a = opened.vectors()
-    shapes = opened.known(a)
+    shapes = opened.known()
     s = opened.level._steps(shapes)  # type: ignore[attr-defined]
     x, y = a.vectors.astype(float), opened.b.vectors.astype(float)
     moved = [
@@ -342,7 +349,7 @@ def test_scales_state_the_largest_distance_of_two_rows() -> None:
     x = vectors / (1 << 24)
     most = max(np.linalg.norm(x[:, [i]] - x, axis=0).max() for i in range(N))
     assert whitening.distance(vectors, 1 << 24) == pytest.approx(most)
-    grid = whitening.distances(whitening.kept(vectors), N)
+    grid = whitening.distances(len(whitening.directions(ranks_of(A))), N)
     assert most <= grid.width(grid.step(most)) <= 1.21 * most
 
 
@@ -369,8 +376,7 @@ def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
         x = rng.normal(size=(100, k))
         x = np.linalg.qr(x - x.mean(axis=0))[0]
         farthest = max(np.linalg.norm(x[i] - x, axis=1).max() for i in range(100))
-        shapes = Shapes(100, {owners[0]: 5}, 5, defined=dict.fromkeys(owners, k))
-        of_source, of_target = (level_of(its).grid(owner, "ranges", shapes) for owner in owners)
+        of_source, of_target = (level_of(its).grid(owner.role, "ranges", 100, 5, k) for owner in owners)
         assert of_source.least == pytest.approx(np.sqrt(2 * k / 100))
         assert of_source.least < farthest
         half = untied(100) / np.sqrt(3)  # of a column with two groups of the same size
@@ -380,7 +386,7 @@ def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
 @pytest.mark.parametrize("level", ["explained", "canonical"])
 def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) -> None:
     opened = Opened(ranks_of(A), ranks_of(B), reveal=level)
-    shapes = opened.known(opened.vectors())
+    shapes = opened.known()
     opened.level.admit(shapes)
     for owner, scales in shapes.scales.items():
         nothing = Scales(np.append(0.0, scales.widths[1:]), scales.spread)

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from mpc_spearman.levels import explained, level_of, strengths
+from mpc_spearman.levels.level import Description, Descriptions
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
@@ -100,8 +101,8 @@ def test_opened_values_contain_every_owners_full_draw_once(
         drawn.append(np.where(np.indices(sigma.shape).sum(axis=0) % 2, 10, -10) * sigma + len(drawn))
         return drawn[-1]
 
-    def kept(self: Any, ranks: Any, role: Role, shapes: Any) -> Any:
-        own = contribution(self, ranks, role, shapes)
+    def kept(self: Any, ranks: Any, role: Role, *more: Any) -> Any:
+        own = contribution(self, ranks, role, *more)
         vectors[role, ranks.m] = own.vectors.astype(object)
         return own
 
@@ -178,19 +179,22 @@ def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_tha
     sums = {who: Scales(draw.uniform(0.1, 0.3, 1)) for who in m}
     shapes = Shapes(N, m, 2, scales=scales, of_sums=sums)
     rho, loss = draw.uniform(-1, 1, (4, 2)), its.privacy.loss
-    rest = {"counts": np.full(2, 4), "source_skewness": np.zeros(4), "target_skewness": np.zeros(2)}
-    numbers = {"coefficients": rho, "strengths": abs(rho).mean(axis=0), **rest}
-    found = level.published(numbers, "coefficients", shapes)
+    numbers = {"coefficients": rho, "ratios": rho}
+    ones = [Description(ties=(0,) * k, factors=(1.0,) * k) for k in (3, 1, 2)]
+    described = Descriptions(tuple(ones[:2]), ones[2])
+    found = level.published(numbers, described, "coefficients", shapes)
     columns = joined([scales[a], scales[d]])
     needed = deviations(columns, scales[b], loss, 4 if unit == "value" else None)
     assert np.allclose(found["noise"], needed, rtol=1e-6)
     assert np.array_equal(level.of_source(found, d, shapes)["noise"], found["noise"][3:])
     assert np.array_equal(level.of_source(found, a, shapes)["coefficients"], found["coefficients"][:3])
-    found = level.published(numbers, "strengths", shapes)
+    found = level.published(numbers, described, "strengths", shapes)
     assert np.allclose(
         found["strengths_noise"], deviations(columns.absolute, scales[b], loss)[0] / 4, rtol=1e-6
     )
-    signed = level_of(its.model_copy(update={"strength": "mean"})).published(numbers, "strengths", shapes)
+    signed = level_of(its.model_copy(update={"strength": "mean"})).published(
+        numbers, described, "strengths", shapes
+    )
     needed = deviations(summed(sums.values()), scales[b], loss)[0] / 4
     assert np.allclose(signed["strengths_noise"], needed, rtol=1e-6)
 

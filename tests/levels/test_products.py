@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.data.ranks import LARGEST, MAX_ROWS, Ranks, total
+from mpc_spearman.data.ranks import LARGEST, MAX_DOUBLED, MAX_ROWS, Ranks, total
 from mpc_spearman.engines.differences import Squares
 from mpc_spearman.engines.ring import matmul
 from mpc_spearman.errors import BoundError
@@ -27,7 +27,7 @@ from support.plans import PROTOCOLS, plan
 from support.recording import TABLES
 from support.references import inverse_root
 
-MANY = [MAX_ROWS + 1, 10**7, 10**8, 10**9, LARGEST]
+MANY = [MAX_DOUBLED + 1, 10**7, 10**8, 10**9, LARGEST]
 STATISTICAL = {"results": {"precision": "statistical"}}
 CAUTION = "a value was opened that ranks cannot give"
 
@@ -51,14 +51,14 @@ def exact(x: np.ndarray, y: np.ndarray) -> int:
 # ---- bounds ----
 
 
-@given(st.integers(1, LARGEST) | st.sampled_from([MAX_ROWS, *MANY]))
+@given(st.integers(1, LARGEST) | st.sampled_from([MAX_DOUBLED, *MANY]))
 def test_everything_fits_at_any_number_of_rows(n):
     bounds = LEVEL.computation(Shapes(n, {}, 1)).bounds
     assert bounds.value <= 2**31 - 1
     assert bounds.result <= 2**63 - 1
-    assert (LEVEL.error(n) > 0) == (n > MAX_ROWS)
+    assert (LEVEL.error(n) > 0) == (n > MAX_DOUBLED)
     assert LEVEL.error(n) < max(1e-12, 1.01 * math.sqrt(n) / 2**31)
-    if n > MAX_ROWS:  # ‖x'‖ ≤ F + √n, so |V| ≤ (F + √n)²
+    if n > MAX_DOUBLED:  # ‖x'‖ ≤ F + √n, so |V| ≤ (F + √n)²
         assert (bounds.value + math.isqrt(n) + 1) ** 2 <= bounds.result
         assert bounds.target_sum**2 >= n * bounds.value**2
 
@@ -106,7 +106,7 @@ def test_opened_values_give_every_product_to_the_stated_precision(pair):
     source, target = (rank_columns([column]) for column in pair)
     n = source.n
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coefficients, "MAX_ROWS", 0)
+        patch.setattr(coefficients, "MAX_DOUBLED", 0)
         opened = matmul(vectors(source), vectors(target), LEVEL.computation(Shapes(n, {}, 1)).bounds.value)
         ((found,),) = decoded(opened, source.tie_terms, n, target.tie_terms)
         error = LEVEL.error(n)

@@ -14,11 +14,11 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.levels.level import Numbers
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.level import Description, Descriptions, Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import NOTHING, Scales
-from mpc_spearman.protocols.compute import encode
 from mpc_spearman.protocols.describe import receive_description
 from mpc_spearman.protocols.protect import state, too_few_rows
 from mpc_spearman.protocols.publish import publish
@@ -58,7 +58,13 @@ RANKS = rank_columns([np.arange(9), np.arange(9) % 3, np.zeros(9)])
 
 
 def stated(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
-    return state(run, shapes, ranks, None if ranks is None else encode(run, ranks, shapes))
+    if ranks is None:
+        return state(run, shapes)
+    level, role = level_of(run.plan), run.roster.me.role
+    statements = level.statements(ranks, role, np.ones(ranks.m))
+    factors = level.factors(ranks, role, shapes, statements)
+    own = level.contribution(ranks, role, shapes, statements, factors)
+    return state(run, shapes, statements, own)
 
 
 def said(defined: int, ranges: Sequence[int] = (), diameter: int = 0, **more: int) -> dict[str, Any]:
@@ -132,18 +138,18 @@ def test_too_few_rows_are_said_before_anything_is_sent():
     for n, many in ((100, True), (100_000, False)):
         its = plan(cautious=True, results={"target": "coefficients"})
         ranks = rank_columns(list(rng.random((10, n))))
-        sentences = too_few_rows(its, ranks, Role.SOURCE, Shapes(n, {}, 10))
+        stated = level_of(its).statements(ranks, Role.SOURCE, np.ones(10))
+        sentences = too_few_rows(its, stated, Role.SOURCE, Shapes(n, {}, 10))
         assert (sentences != []) == many
         assert all(
             "sampling error. Grant strengths, use fewer columns, or agree" in text for text in sentences
         )
 
 
-def described(said: Mapping[str, Any], owner: str = "A1", *, defined: int = 2, reveal: str) -> Any:
-    """What the coordinator makes of how an owner describes its two columns of nine rows."""
+def described(said: Mapping[str, Any], *, reveal: str) -> Any:
+    """What the coordinator makes of how a source describes its two columns of nine rows."""
     run = run_of("C", said, "A1", reveal=reveal)
-    party = run.roster.target if owner == "B" else run.roster.sources[0]
-    return receive_description(run, party, replace(shapes_of(run, 2), defined={party: defined}))
+    return receive_description(run, run.roster.sources[0], shapes_of(run, 2))
 
 
 #: Skewness of a column of which 3 of 9 rows have the upper of two values.
@@ -180,20 +186,6 @@ def test_a_skewness_or_a_length_that_so_many_rows_cannot_have_is_refused(untied,
     assert described(said, reveal="coefficients").skewness == (0.0, FLAG)
 
 
-@pytest.mark.parametrize("level", ["coefficients", "strengths"])
-@pytest.mark.parametrize("defined", [0, 1, 2])
-def test_constant_columns_must_be_as_many_as_their_owner_said(level, defined):
-    flags = {"ties": np.array([240, 0]), "two_values": np.array([False, False]), "skewness": np.zeros(2)}
-    if level == "strengths":
-        flags = {"constant": np.array([True, False])}
-    said = {"names": ["a", "b"], **flags}
-    if defined == 1:
-        assert described(said, "B", defined=defined, reveal=level).constant == (True, False)
-    else:
-        with pytest.raises(ProtocolViolation, match=rf"B \(target\) said that {defined} of its features"):
-            described(said, "B", defined=defined, reveal=level)
-
-
 @pytest.mark.parametrize("precision", ["exact", "statistical"])
 def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision):
     run = run_of("C", {}, "A1", "A2", "A3", results={"sources": "coefficients", "precision": precision})
@@ -203,16 +195,29 @@ def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision)
     matrix = np.arange(12.0).reshape(6, 2) / 12
     numbers: Numbers = {
         "coefficients": matrix,
+        "ratios": matrix,
         "strengths": matrix.mean(axis=0),
         "counts": np.array([6, 6]),
         "errors": np.array([0.1, 0.1]),
         "positions": np.array([2, 1]),
         "source_ties": np.arange(6),
         "target_ties": np.arange(2),
+        "source_gaps": np.zeros(6),
+        "target_gaps": np.zeros(2),
         "source_skewness": np.zeros(6),
         "target_skewness": np.zeros(2),
     }
-    publish(run, numbers, list("abcdef"), list("pq"), shapes)
+    described = [
+        Description(
+            names=tuple(names),
+            ties=(0,) * len(names),
+            stated_ties=tuple(range(first, first + len(names))),
+            stated_skewness=(0.0,) * len(names),
+            factors=(1.0,) * len(names),
+        )
+        for names, first in (("abc", 0), ("d", 3), ("ef", 4), ("pq", 0))
+    ]
+    publish(run, numbers, Descriptions(tuple(described[:3]), described[3]), shapes)
     sent = {name: values for name, _, values in run.links.sent}
     for part in ("coefficients", "noise") if precision == "statistical" else ("coefficients",):
         parts = [sent[name][part] for name in ("A1", "A2", "A3")]

@@ -137,6 +137,7 @@ def test_metadata_are_what_the_tables_say(level, estimator):
             "two_values": [len(set(TABLES[party][name])) == 2 for name in FEATURES[party]],
             "skewness": known(party).skewness.tolist(),
             "length": [length(party, estimator)],
+            "gaps": [0.0] * len(FEATURES[party]),
         }
         for party in "AB"
     }
@@ -213,6 +214,8 @@ def test_given_results_are_right(level, estimator):
         "target_ties": known("B").ties,
         "source_skewness": told(known("A").skewness),
         "target_skewness": told(known("B").skewness),
+        "source_gaps": np.zeros(len(FEATURES["A"])),
+        "target_gaps": np.zeros(len(FEATURES["B"])),
     }
     for receiver in "AB":
         for name, value in dict(contents(run, receiver, "C")).get("RESULT", {}).items():

@@ -28,6 +28,7 @@ import numpy as np
 from gmpy2 import mpz
 from numpy.typing import NDArray
 
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE
 from mpc_spearman.errors import BoundError
 
 
@@ -61,7 +62,10 @@ class Slots:
         return gmpy2.pack(digits.tolist(), self.width) - self._offset(len(values))
 
     def decode(self, residue: mpz, n: mpz, count: int) -> NDArray[np.int64] | None:
-        """Turn M mod n back into `count` integers; None if it is not one that holds integers within R."""
+        """Turn M mod n back into `count` integers; None if it does not hold so many.
+
+        An integer beyond R says nothing about those in other slots: it alone becomes ``IMPOSSIBLE``.
+        """
         shifted = (residue if 2 * residue < n else residue - n) + self._offset(count)
         if shifted < 0:
             return None
@@ -70,9 +74,8 @@ class Slots:
             return None
         half = 1 << (self.width - 1)
         unsigned = np.array([int(digit) for digit in digits], dtype=np.uint64)
-        if int(unsigned.min()) < half - self.bound or int(unsigned.max()) > half + self.bound:
-            return None
-        return (unsigned - np.uint64(half)).view(np.int64)
+        within = (unsigned >= np.uint64(half - self.bound)) & (unsigned <= np.uint64(half + self.bound))
+        return np.where(within, (unsigned - np.uint64(half)).view(np.int64), IMPOSSIBLE)
 
     def _offset(self, count: int) -> mpz:
         """O for that many slots."""

@@ -1,0 +1,159 @@
+"""What an owner states about its columns, and how its vectors are kept within that.
+
+Partners may choose the rows of a run: by `rows`, `intersect` or a file of ids. So nothing that is computed
+from the rows of a run is stated without noise: it could show a single person's value. An owner's statements
+come from its whole table, the same whatever rows a run uses. If a vector's range, or the diameter, is larger
+on the rows of a run than was stated, the owner scales vectors down, and nobody else learns of it.
+
+Without noise (``results.precision: exact``) nothing protects rows. Then statements are those of the rows of
+the run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpc_spearman.config import Plan
+from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.privacy.scales import (
+    NOTHING,
+    SLACK,
+    Scales,
+    Stated,
+    columns,
+    diameter,
+    step_up,
+    sums,
+    width_of_sum,
+    widths,
+)
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, rounded
+from mpc_spearman.statistics.reading import mean_length
+
+#: Rows outside the largest group, below which a random choice of rows often weakens a column.
+_FEW = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Statements:
+    """What an owner states about its m columns."""
+
+    #: Which columns are constant, and how many are not; of whitened columns, how many directions they have.
+    constant: tuple[bool, ...]
+    defined: int
+    #: R and D of the vectors that it contributes, one for each column, or whitened.
+    vectors: Stated
+    #: R of the sum of its columns.
+    sum: Stated
+    #: How much a mean over its columns varies (`mpc_spearman.statistics.reading.mean_length`).
+    length: float
+    #: How far each column is tied, and the skewness of its ranks.
+    columns: Columns
+    #: Share of missing cells of each column, (m,).
+    gaps: Floats
+
+    @property
+    def constants_hidden(self) -> Statements:
+        """The same, but constant columns state what one without ties would."""
+        return replace(self, vectors=self.vectors.with_untied())
+
+
+def rows_differ(plan: Plan) -> bool:
+    """Return whether a run can use other rows than all of an owner's table, or in noise that matters."""
+    return plan.results.precision != "exact" and (plan.alignment != "same" or plan.rows is not None)
+
+
+def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
+    """Compute what an owner states of its columns, from the ranks of its whole table.
+
+    Each range is stated larger by a factor, (m,), of ``policy.range``. Where rows can differ it is stated a
+    step larger, but not of a column whose range is that of one without ties. D is of the ranges without both,
+    and 1 + 2^-10 times as large, which allows for the rounding of vectors to integers.
+    """
+    length, about = mean_length(ranks, plan.strength, plan.estimator), Columns.of(ranks)
+    stated = of_sum = Stated(())
+    if plan.results.precision != "exact":
+        about = replace(about, skewness=rounded(about.skewness))
+        stated, of_sum = _ranges(plan, ranks, factors)
+    if rows_differ(plan):
+        length = min(1.0, 2.0 ** (step_up(max(length, 2.0**-10)) / 4))
+    if plan.privacy.unit == "value":
+        length = 1.0  # it changes with one value, and 1 is the most
+    return Statements(ranks.constant, ranks.defined, stated, of_sum, round(length, 9), about, ranks.gaps)
+
+
+def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:
+    grid, of_sum, slack = columns(ranks.n, plan.estimator), sums(ranks.n, ranks.m), rows_differ(plan)
+    units = column_units(plan, ranks)
+    own = widths(ranks.matrix) * units
+    steps = [grid.step(float(width)) if width else NOTHING for width in own]
+    larger = [
+        NOTHING if step == NOTHING else grid.step(float(width * factor)) + (slack and step != 0)
+        for step, width, factor in zip(steps, own, factors, strict=True)
+    ]
+    ranges = np.array([grid.width(step) for step in steps])
+    scaled = np.divide(units, ranges, out=np.zeros(ranks.m), where=ranges > 0)
+    most = diameter(ranks.matrix, scaled) * (1 + 2.0**-10) if scaled.any() else 1.0
+    width = width_of_sum(ranks.matrix, units.tolist()) + float(own @ (factors - 1))
+    step = of_sum.step(width) + slack if ranks.defined else NOTHING
+    if plan.estimator == "paper" and not all(own):
+        # The product with a constant column is made of tie terms, which only noise hides.
+        larger = [0 if step == NOTHING else step for step in larger]
+        step = max(step, 0)
+    return Stated(tuple(larger), step_up(most)), Stated((step,))
+
+
+def column_units(plan: Plan, ranks: Ranks) -> Floats:
+    """Return what ranks are multiplied by to give unit vectors, (m,): 1/‖x‖ (``paper``: 1/√N), or 0."""
+    full = total(ranks.n)
+    norms = (full if plan.estimator == "paper" else full - term for term in ranks.tie_terms)
+    return np.array(
+        [0.0 if flat else 1 / math.sqrt(norm) for norm, flat in zip(norms, ranks.constant, strict=True)]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """By what an owner's vectors of a run are multiplied, so that none exceeds what was stated.
+
+    For each column, (m,), and for their sum; 1 where the rows of the run do not exceed it.
+    """
+
+    columns: Floats
+    sum: float = 1.0
+
+
+def factors(
+    plan: Plan, ranks: Ranks, stated: Scales, of_sum: Scales, *, resolution: float, of_sum_resolution: float
+) -> Factors:
+    """Compute them from the ranks of the rows of a run, and what was stated for as many rows.
+
+    Elements of vectors are rounded to multiples of `resolution`, those of their sum of the other.
+    """
+    units = column_units(plan, ranks)
+    own, room = widths(ranks.matrix) * units, stated.widths - resolution
+    each = np.divide(room, own, out=np.ones(ranks.m), where=(own > room) & (own > 0))
+    width, of_all = width_of_sum(ranks.matrix, units.tolist()), 1.0
+    if width:
+        of_all = min(1.0, max(0.0, float(of_sum.widths[0]) - of_sum_resolution) / width)
+    if rows_differ(plan):
+        scaled = np.divide(each * units, stated.widths, out=np.zeros(ranks.m), where=stated.widths > 0)
+        each = each * min(1.0, math.sqrt(stated.spread / max(diameter(ranks.matrix, scaled), 2.0**-20)))
+    return Factors(each, of_all)
+
+
+def weakened(plan: Plan, times: Floats, n: int) -> Flags:
+    """Say which columns a choice of n rows may often weaken, (m,), from their stated ranges alone.
+
+    `times` are these in ranges of a column without ties. That of a flag which a share p of the rows has is
+    1/√(12·p·(1 - p)). A random choice of rows has some `_FEW` of them now and then so much more rarely that
+    its range is beyond what is stated. No range is beyond √2, that of a single row.
+    """
+    if not rows_differ(plan):
+        return np.zeros(len(times), dtype=bool)
+    own = times / (SLACK * 2**0.25)
+    found: Flags = (times > SLACK * 1.001) & (own < math.sqrt(n / 6)) & (n < _FEW * 12 * np.square(own))
+    return found

@@ -1,0 +1,202 @@
+"""Statements come from the whole table, and no vector of a run exceeds them, whatever rows it uses."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from mpc_spearman.config import load_plan
+from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.privacy.scales import Scales, deviations, summed
+from mpc_spearman.privacy.statements import Statements, weakened
+from support.plans import plan
+
+SOURCE, TARGET = Party("A", Role.SOURCE, 2), Party("B", Role.TARGET, 1)
+
+
+def made(rng: np.random.Generator, n: int, m: int) -> list[np.ndarray]:
+    """Columns of normals, flags, rare flags and few values."""
+    kinds = (
+        lambda: rng.normal(size=n),
+        lambda: rng.integers(0, 2, n),
+        lambda: np.isin(np.arange(n), rng.choice(n, 2, replace=False)).astype(int),
+        lambda: rng.poisson(0.5, n),
+    )
+    return [kinds[rng.integers(4)]() for _ in range(m)]
+
+
+class Side:
+    """One owner: its statements about a whole table, and its vectors of some rows."""
+
+    def __init__(self, its: Any, role: Role, columns: list[np.ndarray], rows: np.ndarray, m: int) -> None:
+        self.level, self.role = level_of(its), role
+        whole, self.ranks = (rank_columns([column[at] for column in columns]) for at in (slice(None), rows))
+        shapes = Shapes(len(rows), {SOURCE: m}, m)
+        self.stated: Statements = self.level.statements(whole, role, np.ones(len(columns)))
+        self.factors = self.level.factors(self.ranks, role, shapes, self.stated)
+        own = self.level.contribution(self.ranks, role, shapes, self.stated, self.factors)
+        self.vectors, self.shapes = own.vectors.astype(float), shapes
+        self.sent = self.level.sent_scales(self.stated, role)
+
+    def scales(self, field: str = "ranges") -> Scales:
+        grid = self.level.grid(self.role, field, self.ranks.n, self.ranks.m, self.stated.defined)
+        return grid.scales(self.sent[field])
+
+    def unit(self) -> np.ndarray:
+        """Its columns of the run as C passes them on."""
+        norms = np.linalg.norm(self.ranks.matrix, axis=1)
+        scaled = self.factors.columns / np.where(norms, norms, 1)
+        return self.ranks.matrix * scaled[:, None]
+
+
+def most(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> float:
+    """The largest Σ Δ²/s² over exchanges of two rows; a number without noise must not change."""
+    found = 0.0
+    for i, j in combinations(range(a.shape[1]), 2):
+        change = np.outer(a[:, i] - a[:, j], b[:, j] - b[:, i])
+        assert np.abs(change[s == 0]).max(initial=0) == 0
+        found = max(found, float(np.square(change[s > 0] / s[s > 0]).sum()))
+    return found
+
+
+@pytest.mark.parametrize("level", ["coefficients", "strengths", "explained", "canonical"])
+def test_of_any_rows_no_exchange_changes_all_numbers_by_more_than_mu(level: str) -> None:
+    its = plan(reveal=level, alignment="intersect", results={"target": level, "precision": "statistical"})
+    rng, found, bound = np.random.default_rng(3), [], separation(its.privacy.loss) ** 2
+    for _ in range(150 if level in ("coefficients", "strengths") else 40):
+        n, m = int(rng.integers(8, 40)), int(rng.integers(1, 4))
+        tables = made(rng, n, m), made(rng, n, m)
+        rows = rng.permutation(n)[: int(rng.integers(4, n + 1))]
+        source, target = (
+            Side(its, role, columns, rows, m)
+            for role, columns in zip((Role.SOURCE, Role.TARGET), tables, strict=True)
+        )
+        if not (source.stated.defined and target.stated.defined):
+            continue
+        if level == "coefficients":
+            s = deviations(source.scales(), target.scales(), its.privacy.loss)
+            found.append(most(source.unit(), target.unit(), s))
+            mean = source.unit() / np.where(source.factors.columns, source.factors.columns, 1)[:, None]
+            mean = mean.sum(axis=0, keepdims=True) * source.factors.sum
+            s = deviations(summed([source.scales("mean_range")]), target.scales(), its.privacy.loss)
+            found.append(most(mean, target.unit(), s))
+            continue
+        encoding = source.level.encoding(source.shapes)
+        s = deviations(source.scales(), target.scales(), its.privacy.loss)
+        s = np.broadcast_to(s, (len(source.vectors), len(target.vectors)))
+        unit = encoding.source_scale * encoding.target_scale
+        if level != "strengths":  # vectors of zeros need no noise
+            s = np.where(source.vectors.any(axis=1)[:, None], s, 0.0)
+        found.append(most(source.vectors, target.vectors, np.ceil(s * unit)))
+    assert 0.3 * bound < max(found) <= bound
+    assert any(one < bound for one in found)
+
+
+def test_no_search_finds_a_replaced_row_that_shows_by_more_than_mu() -> None:
+    """Of two people only one is in the rows used; the other side's column is the worst that it can have."""
+    its = plan(reveal="coefficients", alignment="intersect", results={"precision": "statistical"})
+    rng, found = np.random.default_rng(9), [0.0]
+    for _ in range(300):
+        n, m = int(rng.integers(6, 60)), int(rng.integers(1, 4))
+        columns, used = made(rng, n, m), int(rng.integers(4, n))
+        rows, other = (order := rng.permutation(n))[:used], order[used]
+        replaced = [column.copy() for column in columns]
+        for column in replaced:
+            column[[rows[0], other]] = column[[other, rows[0]]]
+        before, after = (Side(its, Role.SOURCE, table, rows, m) for table in (columns, replaced))
+        widths = before.scales().widths[:, None]
+        change = np.divide(before.unit() - after.unit(), widths, out=np.zeros((m, used)), where=widths > 0)
+        for towards in (*change, *rng.normal(size=(4, m)) @ change):
+            flags = [towards >= limit for limit in np.unique(towards)[1:]]
+            for column in (rankdata(towards), *flags):
+                b = column - column.mean()
+                if np.ptp(b):
+                    size = np.linalg.norm(change @ b) / np.ptp(b) / np.sqrt(before.scales().spread)
+                    found.append(float(size))
+    assert 0.8 < max(found) <= 1
+
+
+def side(its: Any, columns: list[np.ndarray], rows: np.ndarray) -> Side:
+    return Side(its, Role.TARGET, columns, rows, len(columns))
+
+
+CHOSEN = {"reveal": "strengths", "alignment": "intersect", "results": {"precision": "statistical"}}
+
+
+def test_statements_do_not_depend_on_the_rows_of_a_run() -> None:
+    its, rng = plan(**CHOSEN), np.random.default_rng(1)
+    columns = [np.arange(60) < 2, rng.normal(size=60), np.zeros(60), np.arange(60) % 2]
+    sent = {str(side(its, columns, np.arange(60)[at]).sent) for at in (slice(2, 40), slice(50), slice(5))}
+    assert len(sent) == 1
+
+
+def test_a_column_that_is_constant_in_the_rows_of_a_run_is_zeros_and_has_noise() -> None:
+    columns = [np.arange(60) < 2, np.arange(60)]
+    its = side(plan(**CHOSEN), columns, np.arange(10, 40))
+    assert not its.vectors[0].any()
+    assert its.scales().widths[0] > 0
+    assert its.stated.constant == (False, False)
+
+
+def test_a_rarer_column_is_scaled_down_and_one_without_ties_is_not() -> None:
+    columns = [np.arange(60) < 30, np.arange(60)]
+    its = side(plan(**CHOSEN), columns, np.arange(29, 60))
+    assert 0.3 < its.factors.columns[0] < 0.5
+    assert np.isclose(its.factors.columns[1], 1.0)
+    widest = np.ptp(its.vectors, axis=1) / its.level.encoding(its.shapes).target_scale
+    assert (widest <= its.scales().widths).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"alignment": "same"}, {"results": {"precision": "exact"}}],
+    ids=["the whole table", "without noise"],
+)
+def test_nothing_is_scaled_down_where_rows_cannot_differ_or_results_are_exact(settings: Any) -> None:
+    rng = np.random.default_rng(4)
+    its = plan(**{**CHOSEN, **settings})
+    for n in (5, 30, 200):
+        rows = np.arange(n)
+        assert (side(its, made(rng, n, 4), rows).factors.columns == 1).all()
+
+
+def test_an_owner_can_state_a_larger_range() -> None:
+    its, ranks = level_of(plan(**CHOSEN)), rank_columns([np.arange(60) < 6, np.arange(60)])
+    own, more = (its.statements(ranks, Role.TARGET, np.array([f, 1.0])).vectors for f in (1.0, 2.0))
+    assert more.ranges[0] == own.ranges[0] + 4
+    assert (more.ranges[1], more.diameter) == (own.ranges[1], own.diameter)
+
+
+def test_the_length_of_a_mean_is_rounded_up_and_says_nothing_where_one_value_is_hidden() -> None:
+    ranks = rank_columns(list(np.random.default_rng(5).normal(size=(4, 50))))
+
+    def length(**settings: Any) -> float:
+        chosen = load_plan(plan(cautious=True, **settings).model_dump(mode="json"))
+        return level_of(chosen).statements(ranks, Role.SOURCE, np.ones(4)).length
+
+    exact = length()
+    assert exact <= length(alignment="intersect") <= exact * 2**0.25
+    assert length(privacy={"unit": "value"}, results={"target": "coefficients"}) == 1
+
+
+def test_columns_that_a_choice_of_rows_may_weaken_are_named_from_statements_alone() -> None:
+    its = plan(**CHOSEN)
+
+    def times(ones: int) -> np.ndarray:
+        ranks: Ranks = rank_columns([np.arange(4000) < ones, np.arange(4000)])
+        sent = level_of(its).statements(ranks, Role.TARGET, np.ones(2)).vectors
+        grid = level_of(its).grid(Role.TARGET, "ranges", 300, 2, 2)
+        return grid.scales(sent).widths / grid.unit
+
+    assert weakened(its, times(200), 300).tolist() == [True, False]
+    assert weakened(its, times(200), 3000).tolist() == [False, False]
+    assert weakened(plan(), times(200), 300).tolist() == [False, False]
