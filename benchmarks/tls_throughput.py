@@ -170,7 +170,7 @@ def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tupl
     roster = Roster(whole.parties[1:], whole.me)  # no coordinator: a pair
     peer = roster.peers[0]
     sockets = Sockets({peer.number: sending}, {peer.number: receiving})
-    return Links(partial(VIEW.fields, PLAN.shared()), roster, sockets, Meter(), PLAN.network.timeout), peer
+    return Links(partial(VIEW.fields, PLAN.terms), roster, sockets, Meter(), PLAN.network.timeout), peer
 
 
 if __name__ == "__main__":

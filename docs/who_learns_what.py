@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from mpc_spearman import learnt, load_plan
-from mpc_spearman.config import Estimator, Grant, OpenedTo, Protocol, Reveal, least
+from mpc_spearman.config import Estimator, Grant, OpenedTo, Plan, Protocol, Reveal, least
 from mpc_spearman.errors import PlanError
 from mpc_spearman.wire.kinds import place
 
@@ -35,8 +35,8 @@ SETTINGS = (
 Choices = set[Choice]
 
 
-def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]]]:
-    """Yield the shared part of each valid plan of a level, for every choice that concerns a role."""
+def plans(level: str, role: str) -> Iterator[tuple[Choice, Plan]]:
+    """Yield each valid plan of a level, for every choice that concerns a role."""
     receiver = "sources" if role == "source" else "target"
     for choice in product(*SETTINGS):
         plan = {
@@ -54,14 +54,14 @@ def shared_plans(level: str, role: str) -> Iterator[tuple[Choice, dict[str, Any]
             },
         }
         try:
-            yield choice, load_plan(plan).shared()
+            yield choice, load_plan(plan)
         except PlanError:  # a protocol or level that is not available, or a grant beyond it
             continue
 
 
 def levels() -> list[str]:
     """List the levels that can be run, weakest privacy first."""
-    return [level for level in get_args(Reveal) if any(shared_plans(level, "target"))]
+    return [level for level in get_args(Reveal) if any(plans(level, "target"))]
 
 
 def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:
@@ -72,7 +72,7 @@ def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:
     when: dict[tuple[str, str, str], dict[str, Choices]] = {}
     every: dict[str, Choices] = {}
     for level in levels():
-        for choice, plan in shared_plans(level, role):
+        for choice, plan in plans(level, role):
             every.setdefault(level, set()).add(choice)
             for row in learnt(plan):
                 if row["party"] == NAMES[role]:

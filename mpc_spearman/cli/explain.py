@@ -20,7 +20,7 @@ from mpc_spearman.parties import Role
 from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.loss import in_words
 from mpc_spearman.units import printable
-from mpc_spearman.wire.kinds import grant, place
+from mpc_spearman.wire.kinds import place
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -60,15 +60,15 @@ def run(parsed: argparse.Namespace) -> int:
 def _print_everything(plan: Plan) -> None:
     needed = (line[0].upper() + line[1:] for line in advice(plan))
     print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan), *needed)), keep="\n"))
-    shared, level = plan.shared(), level_of(plan)
+    level = level_of(plan)
     roles = {party.name: party.role for party in plan.roster(plan.names[0]).parties}
-    for party, rows in groupby(learnt(shared), lambda row: row["party"]):
+    for party, rows in groupby(learnt(plan), lambda row: row["party"]):
         print(printable(f"{party}, the {roles[party].value}, learns"))
         for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):  # results first
             print(printable(f"  {row['what']} ({row['phase']}, from {row['from']})"))
         if roles[party] is Role.COORDINATOR and party == plan.informed:
             print(f"  precision of results: {level.opened_precisely()}")
-        elif (given := grant(shared, roles[party])) != "nothing":
+        elif (given := plan.terms.granted[roles[party]]) != "nothing":
             print(f"  precision of results: {level.published_precisely(given)}")
 
 

@@ -19,7 +19,7 @@ from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.loss import guess, in_words
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.kinds import grant, place
+from mpc_spearman.wire.kinds import place
 
 if TYPE_CHECKING:
     from mpc_spearman.config import Plan
@@ -78,10 +78,10 @@ def digest(plan: Plan) -> str:
 def beginning(plan: Plan, party: str) -> list[str]:
     """Return three lines on the run that a party is about to join."""
     roster, level = plan.roster(party), level_of(plan)
-    shared, informed = plan.shared(), plan.informed
+    informed = plan.informed
     learns = [
         _plain(row["what"])
-        for row in learnt(shared)
+        for row in learnt(plan)
         if row["party"] == informed
         and row["phase"] not in ("publish", *_TECHNICAL)
         and not place(row["what"], row["phase"])
@@ -89,7 +89,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
     grants = (
         f"to {one.name} {level.published_precisely(given)}"
         for one in roster.parties
-        if (given := grant(shared, one.role)) != "nothing"
+        if (given := plan.terms.granted[one.role]) != "nothing"
     )
     return [
         f"{party} takes part in {digest(plan)}",
@@ -100,8 +100,8 @@ def beginning(plan: Plan, party: str) -> list[str]:
 
 def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
     """Yield who learns what about our table, and how exactly; last, what nobody can read."""
-    me, shared, level, hidden = roster.me, plan.shared(), level_of(plan), []
-    rows = [row for row in learnt(shared) if row["phase"] not in _TECHNICAL]
+    me, level, hidden = roster.me, level_of(plan), []
+    rows = [row for row in learnt(plan) if row["phase"] not in _TECHNICAL]
     rows.sort(key=lambda row: place(row["what"], row["phase"]))
     for party in roster.peers:
         found: dict[str, list[str]] = {}
@@ -112,7 +112,7 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
             if what.startswith("nothing: "):
                 hidden.append((str(party), our(what.partition(": ")[2]), "not readable"))
             elif row["phase"] == "publish":
-                exact = level.published_precisely(grant(shared, party.role))
+                exact = level.published_precisely(plan.terms.granted[party.role])
                 found.setdefault(f"{exact}; passed on by {row['from']}", []).append(what)
             else:
                 result = place(what, row["phase"]) == 0
@@ -223,6 +223,6 @@ def agreement(plan: Plan, party: str) -> tuple[bool, str]:
 
 
 def _technical(plan: Plan, roster: Roster) -> Iterator[str]:
-    rows = [row for row in learnt(plan.shared()) if row["phase"] in _TECHNICAL]
+    rows = [row for row in learnt(plan) if row["phase"] in _TECHNICAL]
     ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
     yield f"Others also receive: {'; '.join(ours)}."

@@ -1,20 +1,20 @@
 """The plan of a run: read, checked, split into a shared part and local parts, and vetoed by owners.
 
 `scale` holds the order of levels and grants; `parties` and `sections` the plan's typed parts, made of
-`fields`; `plan` the whole and `load_plan`; `contradictions` values that conflict; `yaml_text` reads YAML,
-`draft` merges files and overrides, `wording` phrases problems, `policy` holds each owner's veto, and
-`approval` who must agree first.
+`fields`; `plan` the whole, and `terms` what of it decides who learns what. `load` reads and checks a plan:
+`yaml_text` reads YAML, `draft` merges files and overrides, `contradictions` finds values that conflict, and
+`wording` phrases problems. `policy` holds each owner's veto, and `approval` who must agree first.
 """
 
 from mpc_spearman.config.approval import Approval as Approval
 from mpc_spearman.config.approval import check_approval as check_approval
+from mpc_spearman.config.load import load_plan as load_plan
+from mpc_spearman.config.load import local_party as local_party
 from mpc_spearman.config.parties import DataParty as DataParty
 from mpc_spearman.config.parties import Policy as Policy
 from mpc_spearman.config.parties import Query as Query
 from mpc_spearman.config.parties import TargetParty as TargetParty
 from mpc_spearman.config.plan import Plan as Plan
-from mpc_spearman.config.plan import load_plan as load_plan
-from mpc_spearman.config.plan import local_party as local_party
 from mpc_spearman.config.policy import AGREE_TO_ALL as AGREE_TO_ALL
 from mpc_spearman.config.policy import check_policy as check_policy
 from mpc_spearman.config.policy import check_policy_columns as check_policy_columns

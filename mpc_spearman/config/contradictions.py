@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from mpc_spearman.config.parties import DataParty, Query
+from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.scale import FOR_LEVEL, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
-
-if TYPE_CHECKING:
-    from mpc_spearman.config.plan import Plan
 
 #: Under which ``alignment`` a data party can have which key.
 _OF_ALIGNMENT = {"aligned": "intersect or ids", "write_aligned": "intersect", "write_unaligned": "intersect"}

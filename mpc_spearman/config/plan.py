@@ -6,27 +6,18 @@ parties and compared in the handshake, except what stands beside a party's ``nam
 **local**, never sent and not in the digest. For a rehearsal on one machine a single file may hold both.
 Between organisations local keys come from their owner's local file or command line alone, since somebody else
 writes the shared plan.
-
-`load_plan` reports all wrong values at once, each on a line that names the file (or the override), the key,
-the value, and what would be allowed; if there are none, it reports conflicting values.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from mpc_spearman.config.contradictions import contradictions
-from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.fields import Count, Number, Section, Text, setting, whole
 from mpc_spearman.config.parties import (
-    LOCAL_BESIDE_NAME,
     SHARED_BESIDE_NAME,
     AnyOne,
     DataParty,
@@ -47,7 +38,8 @@ from mpc_spearman.config.sections import (
     Strength,
 )
 from mpc_spearman.config.table_keys import Normalise, one_or_more
-from mpc_spearman.config.wording import canonical, dotted, explain, nearest, shown
+from mpc_spearman.config.terms import Terms, by_role, granted
+from mpc_spearman.config.wording import canonical, nearest, shown
 from mpc_spearman.errors import PlanError
 from mpc_spearman.parties import Roster
 
@@ -128,13 +120,6 @@ class Plan(Section):
         filled = {"target": results.target or target, "sources": results.sources or sources}
         return results.model_copy(update=filled)
 
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Plan:
-        if found := list(contradictions(self)):
-            lines = "\n".join(f"{dotted(location)}: {text}" for location, text in found)
-            raise PydanticCustomError("contradictions", "{lines}", {"lines": lines, "found": found})
-        return self
-
     @property
     def names(self) -> tuple[str, ...]:
         """Party names by rank: the coordinator is 0, the target 1, the sources follow."""
@@ -149,6 +134,21 @@ class Plan(Section):
     def informed(self) -> str:
         """Name of the party that the result is opened to."""
         return self.names[0 if self.opened_to == "coordinator" else 1]
+
+    @property
+    def terms(self) -> Terms:
+        """What of the plan decides who learns what."""
+        results = self.results
+        return Terms(
+            protocol=self.protocol,
+            reveal=self.reveal,
+            alignment=self.alignment,
+            opened_to=self.opened_to,
+            precision=results.precision,
+            top=self.top is not None,
+            parties=by_role(self.names),
+            granted=granted(str(results.target), str(results.sources)),
+        )
 
     def roster(self, me: str) -> Roster:
         """Return all parties of the run, as party `me` sees them; `PlanError` if no party has that name."""
@@ -218,79 +218,3 @@ class Plan(Section):
 LOCAL = {"network": ("message_timeout", "address", "port", "proxy"), "he": ("workers",)}
 #: Local keys that a shared plan may have all the same: where the parties meet is the same for most of them.
 MEETING_PLACE = ("address", "port")
-
-
-def load_plan(
-    source: str | Path | Mapping[str, Any],
-    overrides: Sequence[str] = (),
-    tables: Mapping[str, Path | None] = MappingProxyType({}),
-    local: Path | None = None,
-    party: str | None = None,
-    *,
-    shared_alone: bool = False,
-) -> Plan:
-    """Read a plan, change it as asked, and check it; a `PlanError` has one problem per line.
-
-    Parameters
-    ----------
-    source : str, Path or mapping
-        A YAML file, or the content of one.
-    overrides : sequence of str
-        Each ``key=value``: a dotted key such as ``network.timeout`` and a value in YAML. An item of
-        a list is named by its position, a source also by its name: ``parties.sources.A.exclude=[x]``.
-    tables : mapping
-        Party name to table, in place of the plan's; None for a table that is not a file.
-    local : Path, optional
-        One party's local file: the keys that belong beside its name, and those of `LOCAL`. Overrides come
-        before it.
-    party : str, optional
-        Its owner, if the file does not name it (``party``).
-    shared_alone : bool
-        Refuse local keys in `source`, other than `MEETING_PLACE`; with a `local` file they always are.
-
-    Returns
-    -------
-    Plan
-        With absolute file paths. Relative ones in a file are relative to the file's folder, all
-        others to the working directory. That the files exist is not checked here.
-    """
-    if isinstance(overrides, str):
-        raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")
-    draft = Draft.read(source)
-    draft.place_files(draft.folder)
-    if local is not None or shared_alone:
-        sections = {section: {*keys} - {*MEETING_PLACE} for section, keys in LOCAL.items()}
-        draft.refuse_local(LOCAL_BESIDE_NAME, sections)
-    if local is not None:
-        own = Draft.read(local)
-        draft.add_local(own, party, LOCAL, SHARED_BESIDE_NAME)
-        draft.place_files(own.folder)
-    approvers = draft.approvers()
-    for override in overrides:
-        draft.override(override)
-    for name, approver in draft.approvers().items():
-        if approvers.get(name) not in (None, approver):
-            why = "no setting on the command line can change policy.approved_by; the local part can"
-            draft.problems.append(f"{draft.where}: party {shown(name)}: {why}")
-    for name, file in tables.items():
-        draft.set_table(name, file)
-    draft.place_files(Path.cwd())
-    try:
-        plan = Plan.model_validate(draft.data)
-    except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            if problem["type"] == "contradictions":
-                for location, text in problem["ctx"]["found"]:
-                    draft.report(location, text)
-            # Of a list whose items are all wrong pydantic also says that it is too short.
-            elif problem["type"] != "too_short" or not problem["input"]:
-                draft.report(*explain(problem, Plan))
-    if draft.problems:
-        raise PlanError("\n".join(draft.problems))
-    return plan
-
-
-def local_party(file: Path) -> str | None:
-    """Return whose a local file says that it is; raises `PlanError` if it cannot be read."""
-    said = Draft.read(file).data.get("party")
-    return said if isinstance(said, str) else None

@@ -14,9 +14,13 @@ An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sessio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
+from mpc_spearman.config import Plan
 from mpc_spearman.config.scale import GRANTS, within
+from mpc_spearman.config.terms import Terms
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.parties import Role
@@ -127,5 +131,17 @@ _LAST = Row(Kind.RESULT, _C, _S, (_TARGET_NAMES,))
 VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))
 
 
-#: Who learns what in a run of a plan: see `ViewTable.learnt`.
-learnt = VIEW.learnt
+def learnt(plan: Plan | Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return who learns what in a run of a plan: a row per party and fact, the coordinator first.
+
+    Parameters
+    ----------
+    plan : Plan or mapping
+        As `load_plan` returns it, or as a result has it (``Result.plan``).
+
+    Returns
+    -------
+    list of dict
+        With the keys ``role``, ``party``, ``what``, ``from`` and ``phase``.
+    """
+    return VIEW.learnt(plan.terms if isinstance(plan, Plan) else Terms.of_result(plan))

@@ -18,7 +18,6 @@ from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.aborts import notice
-from mpc_spearman.wire.kinds import grant
 
 
 @step("protect")
@@ -40,7 +39,7 @@ def told(plan: Plan, roster: Roster) -> dict[str, Told]:
     exact, found = plan.results.precision == "exact", dict[str, Told]()
     for peer in roster.peers:
         is_c = peer.role is Role.COORDINATOR
-        what = plan.reveal if is_c and plan.opened_to == "coordinator" else grant(plan.shared(), peer.role)
+        what = plan.reveal if is_c and plan.opened_to == "coordinator" else plan.terms.granted[peer.role]
         results = what != "nothing"
         counted = results and (level_of(plan).owners_add or not is_c)
         found[peer.name] = Told(

@@ -50,7 +50,7 @@ def _agree(run: Run, transport: Transport) -> None:
     """Agree with all parties over their connections; tell them if that fails."""
     network = run.plan.network
     run.links = run.make_links(
-        partial(VIEW.fields, run.plan.shared()),
+        partial(VIEW.fields, run.plan.terms),
         run.roster,
         transport,
         run.meter,

@@ -44,7 +44,7 @@ DESCRIBED: dict[str, Callable[[Table, Ranks, Statements, Factors], Any]] = {
 def describe(run: Run, table: Table, ranks: Ranks, stated: Statements, factors: Factors) -> None:
     """Send the coordinator what the level allows it to know about the columns."""
     coordinator = run.roster.coordinator
-    fields = VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
+    fields = VIEW.fields(run.plan.terms, Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
     if fields is not None:
         values = {field.name: DESCRIBED[field.name](table, ranks, stated, factors) for field in fields}
         run.links.send(coordinator, Kind.DESCRIPTION, values, sizes={"m_source": ranks.m})
@@ -59,7 +59,7 @@ def receive_descriptions(run: Run, shapes: Shapes) -> Descriptions:
 
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     """Receive what one tells; `ProtocolViolation` for what no columns have."""
-    if VIEW.fields(run.plan.shared(), Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
+    if VIEW.fields(run.plan.terms, Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
     n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})

@@ -33,7 +33,7 @@ def state(
     shapes with all of that. `ProtocolViolation` if an owner states something impossible, `PolicyError` if
     strengths would be over too few columns for this owner's policy.
     """
-    me, shared, level = run.roster.me, run.plan.shared(), level_of(run.plan)
+    me, terms, level = run.roster.me, run.plan.terms, level_of(run.plan)
     heard = dict[Party, dict[str, Any]]()
     if stated is not None and own is not None:
         heard[me] = {"defined": np.array([stated.defined])}
@@ -44,12 +44,12 @@ def state(
         if not level.noisy:
             heard[me] |= level.weights(own, me.role, shapes)
         for peer in run.roster.peers:
-            fields = VIEW.fields(shared, Kind.COLUMNS, me.role, peer.role)
+            fields = VIEW.fields(terms, Kind.COLUMNS, me.role, peer.role)
             if fields is not None:
                 said = {field.name: heard[me][field.name] for field in fields}
                 run.links.send(peer, Kind.COLUMNS, said, sizes=shapes.sizes(me))
     for owner in (run.roster.target, *run.roster.sources):
-        if owner != me and VIEW.fields(shared, Kind.COLUMNS, owner.role, me.role):
+        if owner != me and VIEW.fields(terms, Kind.COLUMNS, owner.role, me.role):
             heard[owner] = run.links.receive(owner, Kind.COLUMNS, sizes=shapes.sizes(owner))
     defined = {owner: int(said["defined"][0]) for owner, said in heard.items() if "defined" in said}
     for owner, count in defined.items():

@@ -19,7 +19,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
 from mpc_spearman.run import Run, step
-from mpc_spearman.wire.kinds import Kind, grant
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
 
 
@@ -29,14 +29,14 @@ def publish(run: Run, numbers: Numbers, told: Descriptions, shapes: Shapes) -> N
 
     The target gets the rows of all sources; a source its own, with strengths and ranking over all.
     """
-    shared, level = run.plan.shared(), level_of(run.plan)
+    terms, level = run.plan.terms, level_of(run.plan)
     nonces: dict[str, bytes] = {}
     copies = dict[str, Numbers]()  # receivers of the same grant get the same noise
     for peer in run.roster.peers:
-        fields = VIEW.fields(shared, Kind.RESULT, run.roster.me.role, peer.role)
+        fields = VIEW.fields(terms, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
-        given, fresh, is_source = grant(shared, peer.role), token_bytes(32), peer.role is Role.SOURCE
+        given, fresh, is_source = terms.granted[peer.role], token_bytes(32), peer.role is Role.SOURCE
         alone = not within(given, "strengths")  # at a source it is about its own columns
         kind = given if alone else "strengths"
         if kind not in copies:
@@ -56,7 +56,7 @@ def publish(run: Run, numbers: Numbers, told: Descriptions, shapes: Shapes) -> N
 def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, Any]:
     """Receive what the coordinator passes on, if anything, and subtract one's own noise."""
     coordinator, me = run.roster.coordinator, run.roster.me
-    fields, sizes = VIEW.fields(run.plan.shared(), Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
+    fields, sizes = VIEW.fields(run.plan.terms, Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
     if fields is None:
         return {}
     values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)

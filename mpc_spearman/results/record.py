@@ -24,6 +24,7 @@ from pydantic import AwareDatetime, Field
 
 from mpc_spearman.config import Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
+from mpc_spearman.config.terms import Terms
 from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import MpcSpearmanError, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
@@ -32,7 +33,7 @@ from mpc_spearman.parties import Role
 from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.kinds import Kind, grant
+from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import decode
 
 #: A signature is 64 bytes; these stand for none, and no key can make them.
@@ -84,9 +85,8 @@ class Record(Section):
 
         `messages` are those with results that this party knows, by receiver.
         """
-        shared = plan.shared()
         grants = {
-            party.name: grant(shared, party.role)
+            party.name: plan.terms.granted[party.role]
             for party in plan.roster(plan.names[0]).parties
             if party.role is not Role.COORDINATOR
         }
@@ -237,7 +237,7 @@ def _shown(folder: Path, message: bytes) -> bool:
     try:
         findings, _ = saved.read(folder)
         role = Role(findings.copy.role)
-        fields = VIEW.fields(findings.plan, Kind.RESULT, Role.COORDINATOR, role) or ()
+        fields = VIEW.fields(Terms.of_result(findings.plan), Kind.RESULT, Role.COORDINATOR, role) or ()
         return findings.shows(dict(decode(fields, findings.sizes, memoryview(message))))
     except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
         return False

@@ -8,11 +8,12 @@ docs/who_learns_what.md print it, and tests compare every recorded byte with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Literal
 
+from mpc_spearman.config.terms import Terms
 from mpc_spearman.parties import Role
 
 FieldType = Literal["text", "texts", "blob", "bytes", "int64", "int128", "ring", "float64", "flags"]
@@ -82,15 +83,15 @@ class Field:
     top: bool | None = None
     precision: tuple[str, ...] | None = None
 
-    def sent(self, plan: Mapping[str, Any], grant: str) -> bool:
-        """Tell whether this field is part of its message under a plan and the receiver's grant."""
+    def sent(self, terms: Terms, receiver: Role) -> bool:
+        """Tell whether this field is part of its message under the terms of a plan."""
         return (
-            (self.levels is None or plan["reveal"] in self.levels)
-            and (self.grants is None or grant in self.grants)
-            and (self.protocols is None or plan["protocol"] in self.protocols)
-            and (self.opened_to is None or plan["opened_to"] in self.opened_to)
-            and (self.top is None or self.top == (plan["top"] is not None))
-            and (self.precision is None or plan["results"]["precision"] in self.precision)
+            (self.levels is None or terms.reveal in self.levels)
+            and (self.grants is None or terms.granted[receiver] in self.grants)
+            and (self.protocols is None or terms.protocol in self.protocols)
+            and (self.opened_to is None or terms.opened_to in self.opened_to)
+            and (self.top is None or self.top == terms.top)
+            and (self.precision is None or terms.precision in self.precision)
         )
 
 
@@ -104,12 +105,11 @@ class Row:
     fields: tuple[Field, ...]
     alignment: tuple[str, ...] | None = None
 
-    def sent(self, plan: Mapping[str, Any], grant: str) -> tuple[Field, ...]:
-        """Return the fields of it that are sent under a plan and the receiver's grant, in wire order."""
-        # A result of version 0.2.0 has a plan without that key.
-        if self.alignment is not None and plan.get("alignment", "same") not in self.alignment:
+    def sent(self, terms: Terms, receiver: Role) -> tuple[Field, ...]:
+        """Return the fields of it that are sent under the terms of a plan, in wire order."""
+        if self.alignment is not None and terms.alignment not in self.alignment:
             return ()
-        return tuple(field for field in self.fields if field.sent(plan, grant))
+        return tuple(field for field in self.fields if field.sent(terms, receiver))
 
     def at(self, level: str) -> Row:
         """Return the row with fields that are sent at one level only."""
@@ -152,28 +152,20 @@ class ViewTable:
 
         return cls(tuple(sorted(found.values(), key=place)))
 
-    def fields(
-        self, plan: Mapping[str, Any], kind: Kind, sender: Role, receiver: Role
-    ) -> tuple[Field, ...] | None:
-        """Fields of a message under a shared plan, in wire order.
+    def fields(self, terms: Terms, kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
+        """Fields of a message under the terms of a plan, in wire order.
 
         None where the plan does not allow this message at all: the table has no such row, or no field of the
         row is sent at this level and these grants.
         """
         for row in self.rows:
             if row.kind is kind and sender in row.senders and receiver in row.receivers:
-                sent = row.sent(plan, grant(plan, receiver))
+                sent = row.sent(terms, receiver)
                 return None if row.fields and not sent else sent
         return None
 
-    def learnt(self, plan: Mapping[str, Any]) -> list[dict[str, str]]:
-        """Who learns what in a run of this shared plan, one row per party and fact; the coordinator first."""
-        parties = plan["parties"]
-        names = {
-            Role.COORDINATOR: [parties["coordinator"]["name"]],
-            Role.TARGET: [parties["target"]["name"]],
-            Role.SOURCE: [source["name"] for source in parties["sources"]],
-        }
+    def learnt(self, terms: Terms) -> list[dict[str, str]]:
+        """Who learns what in a run of a plan, one row per party and fact; the coordinator first."""
         return [
             {
                 "role": receiver.value,
@@ -183,20 +175,13 @@ class ViewTable:
                 "phase": row.kind.phase,
             }
             for receiver in (Role.COORDINATOR, Role.TARGET, Role.SOURCE)
-            for party in names[receiver]
+            for party in terms.parties[receiver]
             for row in self.rows
             if receiver in row.receivers
-            and (senders := [name for role in row.senders for name in names[role] if name != party])
-            for field in row.sent(plan, grant(plan, receiver))
+            and (senders := [name for role in row.senders for name in terms.parties[role] if name != party])
+            for field in row.sent(terms, receiver)
             if field.tells
         ]
-
-
-def grant(plan: Mapping[str, Any], receiver: Role) -> str:
-    """Look up what ``results`` passes on to a role."""
-    if receiver is Role.COORDINATOR:
-        return "nothing"
-    return str(plan["results"]["target" if receiver is Role.TARGET else "sources"])
 
 
 def place(what: str, phase: str) -> int:

@@ -44,7 +44,7 @@ def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys
     assert "not stated" in retention
     assert guarantee.startswith("Guarantee: with one party's results of this run, an attacker")
     assert "20 × 20 columns about" in needed
-    facts = learnt(load_plan(RANKING, [setting]).shared())
+    facts = learnt(load_plan(RANKING, [setting]))
     by_party: dict[str, list[str]] = {}
     for line in lines:
         if line.endswith(" learns"):
@@ -136,7 +136,7 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
     shared = load_plan(RANKING, [*plan[1:], why])
     assert text.startswith(f"plan {spoken(shared.digest())} (draft: ")
     assert text.splitlines()[0].endswith(f", for party {party}")
-    for fact in learnt(shared.shared()):
+    for fact in learnt(shared):
         if party in fact["from"].split(", "):
             what = our(fact["what"].removeprefix("nothing: "))
             assert what in text or fact["what"] in text

@@ -108,7 +108,7 @@ def test_nothing_arrives_that_is_not_listed(level, estimator):
     for receiver, sender in directed_links():
         arrived = {kind for kind, _ in contents(run, receiver, sender)}
         ends = (roles[sender], roles[receiver])
-        allowed = {kind.name for kind in Kind if VIEW.fields(run.plan.shared(), kind, *ends) is not None}
+        allowed = {kind.name for kind in Kind if VIEW.fields(run.plan.terms, kind, *ends) is not None}
         assert allowed - {"KEEPALIVE", "ABORT"} == arrived
 
 

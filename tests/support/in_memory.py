@@ -66,7 +66,7 @@ class MemoryMeeting:
 
     def decline(self, error: Exception) -> None:
         if not self._joins:
-            view, end = partial(VIEW.fields, self._plan.shared()), self._wires.end(self._roster.me.number)
+            view, end = partial(VIEW.fields, self._plan.terms), self._wires.end(self._roster.me.number)
             Links(view, self._roster, end, Meter(), EVER, last_words=EVER).abort(error)
 
 

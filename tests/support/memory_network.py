@@ -95,7 +95,7 @@ class Transport:
 
 
 C, B, A = PARTIES = (Party("C", Role.COORDINATOR, 0), Party("B", Role.TARGET, 1), Party("A", Role.SOURCE, 2))
-PLAN = plan().shared()
+PLAN = plan().terms
 #: A message of each of a few kinds.
 SHAPE = {"n": np.array([9]), "features": np.array([2])}
 DIGEST = {"digest": bytes(32)}

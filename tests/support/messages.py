@@ -10,7 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mpc_spearman.config.scale import GRANTS, LEVELS
+from mpc_spearman.config.terms import Terms, granted
 from mpc_spearman.levels.view import VIEW
+from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
@@ -21,28 +23,26 @@ DIMENSIONS = st.fixed_dictionaries(
 
 #: Every way a plan can choose among fields.
 PLANS = [
-    {
-        "protocol": protocol,
-        "reveal": level,
-        "estimator": estimator,
-        "results": {"target": g, "sources": g, "precision": precision},
-        "parties": {"sources": sources},
-        "opened_to": opened_to,
-        "top": top,
-        "alignment": alignment,
-    }
-    for sources, protocol, level, estimator, g, opened_to, top, alignment, precision in itertools.product(
-        ([{"name": "A"}], [{"name": "A1"}, {"name": "A2"}]),
+    Terms(
+        protocol=protocol,
+        reveal=level,
+        alignment=alignment,
+        opened_to=opened_to,
+        precision=precision,
+        top=top,
+        parties={Role.COORDINATOR: ("C",), Role.TARGET: ("B",), Role.SOURCE: ("A",)},
+        granted=granted(grant, grant),
+    )
+    for protocol, level, grant, opened_to, top, alignment, precision in itertools.product(
         ("mpc", "he"),
         LEVELS,
-        ("tie_corrected", "paper"),
         GRANTS,
         ("coordinator", "target"),
-        (None, 3),
+        (False, True),
         ("same", "intersect"),
         ("statistical", "exact"),
     )
-    if level == "ranking" or (opened_to, top) == ("coordinator", None)
+    if level == "ranking" or (opened_to, top) == ("coordinator", False)
 ]
 
 #: One field of each type, with every kind of shape.
@@ -90,7 +90,7 @@ def messages(draw: st.DrawFn, fields: tuple[Field, ...] = tuple(TYPES)) -> tuple
     return fields, dimensions, {f.name: draw(value_of(f, dimensions), label=f.name) for f in fields}
 
 
-def sent_of(row: Row, plan: dict[str, Any]) -> set[tuple[Field, ...]]:
+def sent_of(row: Row, plan: Terms) -> set[tuple[Field, ...]]:
     pairs = itertools.product(row.senders, row.receivers)
     return {
         fields

@@ -1,0 +1,53 @@
+"""The terms of a plan: what in it decides which messages are sent, and so who learns what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mpc_spearman.parties import Role
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What of a plan decides who learns what.
+
+    `parties` are the parties' names by role, `granted` is what ``results`` passes on to each role, and `top`
+    says whether the plan asks for the strongest features alone.
+    """
+
+    protocol: str
+    reveal: str
+    alignment: str
+    opened_to: str
+    precision: str
+    top: bool
+    parties: Mapping[Role, tuple[str, ...]]
+    granted: Mapping[Role, str]
+
+    @classmethod
+    def of_result(cls, plan: Mapping[str, Any]) -> Terms:
+        """Read the terms from the shared part of a plan, as a result holds it, also one of version 0.2.0."""
+        parties, results = plan["parties"], plan["results"]
+        names = [parties["coordinator"]["name"], parties["target"]["name"]]
+        return cls(
+            protocol=plan["protocol"],
+            reveal=plan["reveal"],
+            alignment=plan.get("alignment", "same"),
+            opened_to=plan["opened_to"],
+            precision=results["precision"],
+            top=plan["top"] is not None,
+            parties=by_role([*names, *(source["name"] for source in parties["sources"])]),
+            granted=granted(results["target"], results["sources"]),
+        )
+
+
+def by_role(names: list[str] | tuple[str, ...]) -> dict[Role, tuple[str, ...]]:
+    """Return names, which are in order of the parties' numbers, by role."""
+    return {Role.COORDINATOR: (names[0],), Role.TARGET: (names[1],), Role.SOURCE: tuple(names[2:])}
+
+
+def granted(target: str, sources: str) -> dict[Role, str]:
+    """Return what is passed on to each role; the coordinator opens everything itself."""
+    return {Role.COORDINATOR: "nothing", Role.TARGET: target, Role.SOURCE: sources}
