@@ -16,7 +16,7 @@ A level (`mpc_spearman.levels`) defines the vectors, and what the opened integer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -29,6 +29,8 @@ from mpc_spearman.parties import Party
 LARGEST = 2**62 - 2
 
 Operation = Literal["differences", "inner_products", "comparison"]
+#: The coordinator's rest of a computation; returns what was opened.
+Opening = Callable[[], Any]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from mpc_spearman.config import DataParty, Plan, check_approval
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import machine, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.meeting_point import meeting_point
 from mpc_spearman.launch.pipe import Assignment
-from mpc_spearman.launch.rendezvous import meeting_point
 from mpc_spearman.launch.status import Status
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result

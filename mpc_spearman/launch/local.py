@@ -16,8 +16,8 @@ from mpc_spearman.files import own_folder, temporary_folder
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
+from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
 from mpc_spearman.launch.pipe import Assignment
-from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
 from mpc_spearman.results import run_directory
 
 if TYPE_CHECKING:

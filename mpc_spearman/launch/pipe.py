@@ -24,7 +24,7 @@ from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
 
 if TYPE_CHECKING:  # a fork server and the command that starts it import little
     from mpc_spearman.config import Approval, Plan
-    from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal
+    from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.wire.meter import Meter
 

@@ -106,7 +106,8 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
 
-    from mpc_spearman.launch.rendezvous import MeetingPoint, Rehearsal, Rendezvous
+    from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
+    from mpc_spearman.launch.rendezvous import Rendezvous
     from mpc_spearman.launch.role import run_role
     from mpc_spearman.results.run_directory import Room
     from mpc_spearman.run import Run, processors
@@ -130,6 +131,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
         plan_name=assignment.plan_name,
     )
+    supervisor.meter = run.meter
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     supervisor.meter = run.meter
     result = run_role(run, frame)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.refusals import show
 from mpc_spearman.data.tables import Table
-from mpc_spearman.engines.computation import Contribution
-from mpc_spearman.engines.engine import Opening, engine_for
+from mpc_spearman.engines.computation import Contribution, Opening
+from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Descriptions

@@ -16,9 +16,9 @@ import pytest
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.engines import ring
 from mpc_spearman.engines.computation import Computation, Contribution
-from mpc_spearman.engines.he.engine import He
+from mpc_spearman.engines.he import engine as he
 from mpc_spearman.engines.he.paillier import keys as paillier_keys
-from mpc_spearman.engines.mpc.engine import Mpc
+from mpc_spearman.engines.mpc import engine as mpc
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import Ended, run_in_memory
@@ -42,11 +42,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
         stand_ins = {
             (ring, "matmul"): lambda x, y, bound=None: matmul(x, y),
             (paillier_keys, "check"): lambda values, bound, what: None,
-        } | {
-            (engine, name): shifted(getattr(engine, name), row, by)
-            for engine in (Mpc, He)
-            for name in ("differences", "inner_products")
-        }
+        } | {(engine, "contribute"): shifted(engine.contribute, row, by) for engine in (mpc, he)}
         if importlib.util.find_spec("tenseal") is not None:
             from mpc_spearman.engines.he.bfv import keys
 
@@ -62,16 +58,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
 
 
 def shifted(give: Callable[..., None], row: int, by: Any) -> Callable[..., None]:
-    def give_shifted(self: Any, run: Run, computation: Computation, own: Any) -> None:
+    def give_shifted(run: Run, computation: Computation, own: Contribution) -> None:
         if run.roster.me.name == "A":
-            whole = isinstance(own, Contribution)  # vectors alone where differences are opened
-            vectors = (own.vectors if whole else own).astype(np.int64)
+            vectors = own.vectors.astype(np.int64)
             if isinstance(by, np.ndarray):
                 vectors[0] = by
             else:
                 vectors[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
-            own = Contribution(vectors) if whole else vectors
-        give(self, run, computation, own)
+            own = Contribution(vectors)
+        give(run, computation, own)
 
     return give_shifted
 

@@ -16,7 +16,8 @@ import pytest
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.engines.he.scheme import Sizes, keys_of
+from mpc_spearman.engines.he.keys import keys_of
+from mpc_spearman.engines.he.scheme import Sizes
 from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
 from support.references import encoding_for
 from support.transcript import CONFIRM, HELLO, parse

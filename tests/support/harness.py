@@ -16,7 +16,7 @@ import pandas as pd
 from mpc_spearman.config import DataParty, Plan
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
-from mpc_spearman.launch.rendezvous import Rehearsal
+from mpc_spearman.launch.meeting_point import Rehearsal
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
 from support.plans import plan

@@ -15,10 +15,10 @@ import numpy as np
 
 from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.config import Plan
-from mpc_spearman.engines.computation import Computation, Contribution
+from mpc_spearman.engines.computation import Computation, Contribution, Opening
 from mpc_spearman.engines.differences import Squares, shuffled
-from mpc_spearman.engines.engine import Engine, Opening
-from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes, keys_of
+from mpc_spearman.engines.he.keys import keys_of
+from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, step
@@ -29,47 +29,56 @@ from mpc_spearman.wire.kinds import Kind
 _BATCH_BYTES, _BATCH = 1 << 22, 64
 
 
-class He(Engine):
-    """Homomorphic encryption under the coordinator's keys: one per source's session, for sums one for all."""
+def contribute(run: Run, computation: Computation, own: Contribution) -> None:
+    """Do a data party's part: encrypt the source's vectors, and compute on them at the target."""
+    if computation.operation == "differences":
+        _differences(run, computation, own.vectors)
+    elif computation.operation == "inner_products":
+        _inner_products(run, computation, own)
+    else:
+        raise NotImplementedError("only secure multiparty computation compares in private")
 
-    def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
-        """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
-        for source, key in receive_keys(run, computation).items():
-            in_order = own if _literal(run.plan) else shuffled(run, source, own)
-            if run.roster.me == source:
-                encrypt_ranks(run, key, in_order)
-            else:
-                subtract_ranks(run, key, source, in_order)
 
-    def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
-        """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
-        if computation.summed:
-            sessions = [(receive_key(run, sizes(computation)), run.roster.sources, own.added)]
+def prepare(run: Run, computation: Computation) -> Opening:
+    """Make the keys while the others rank, but for a key of sums, which all share; then decrypt."""
+    noisy = computation.noisy_sources
+    if computation.summed:
+        return lambda: decrypt_products(run, make_key(run, computation), noisy)
+    keys = {source: make_key(run, computation, source) for source in run.roster.sources}
+    if computation.operation == "differences":
+        return lambda: np.vstack([decrypt_differences(run, key) for key in keys.values()])
+    return lambda: np.vstack(
+        [decrypt_products(run, key, {source} & {*noisy}) for source, key in keys.items()]
+    )
+
+
+def _differences(run: Run, computation: Computation, own: np.ndarray) -> None:
+    """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
+    for source, key in receive_keys(run, computation).items():
+        in_order = own if _literal(run.plan) else shuffled(run, source, own)
+        if run.roster.me == source:
+            encrypt_ranks(run, key, in_order)
         else:
-            sessions = [
-                (key, (source,), own.added_in(computation, source))
-                for source, key in receive_keys(run, computation).items()
-            ]
-        for key, sources, added in sessions:
-            if run.roster.me.role is Role.SOURCE:
-                encrypt_vectors(run, key, own.vectors)
-                if added is not None:
-                    split_noise(run, key, added)
-            else:
-                noisy = [source for source in sources if source in computation.noisy_sources]
-                multiply_vectors(run, key, sources, own.vectors, noisy, added)
+            subtract_ranks(run, key, source, in_order)
 
-    def prepare(self, run: Run, computation: Computation) -> Opening:
-        """Make the keys while the others rank, but for a key of sums, which all share; then decrypt."""
-        noisy = computation.noisy_sources
-        if computation.summed:
-            return lambda: decrypt_products(run, make_key(run, computation), noisy)
-        keys = {source: make_key(run, computation, source) for source in run.roster.sources}
-        if computation.operation == "differences":
-            return lambda: np.vstack([decrypt_differences(run, key) for key in keys.values()])
-        return lambda: np.vstack(
-            [decrypt_products(run, key, {source} & {*noisy}) for source, key in keys.items()]
-        )
+
+def _inner_products(run: Run, computation: Computation, own: Contribution) -> None:
+    """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
+    if computation.summed:
+        sessions = [(receive_key(run, sizes(computation)), run.roster.sources, own.added)]
+    else:
+        sessions = [
+            (key, (source,), own.added_in(computation, source))
+            for source, key in receive_keys(run, computation).items()
+        ]
+    for key, sources, added in sessions:
+        if run.roster.me.role is Role.SOURCE:
+            encrypt_vectors(run, key, own.vectors)
+            if added is not None:
+                split_noise(run, key, added)
+        else:
+            noisy = [source for source in sources if source in computation.noisy_sources]
+            multiply_vectors(run, key, sources, own.vectors, noisy, added)
 
 
 def sizes(computation: Computation, source: Party | None = None) -> Sizes:

@@ -201,14 +201,3 @@ class SecretKey(StaysHere, ABC):
 
         Returns Python int, (m_source, m_target).
         """
-
-
-def keys_of(scheme: str) -> tuple[type[SecretKey], type[PublicKey]]:
-    """Import a scheme's keys: only what it needs has to be installed."""
-    if scheme == "bfv":
-        from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
-
-        return BfvSecretKey, BfvPublicKey
-    from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
-
-    return PaillierSecretKey, PaillierPublicKey

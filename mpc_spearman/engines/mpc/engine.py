@@ -1,12 +1,11 @@
-"""The secure multiparty protocol for the roles: one session per source."""
+"""The secure multiparty protocol: CrypTen shares over three parties, and one session per source."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.engines.computation import Computation, Contribution
-from mpc_spearman.engines.engine import Engine, Opening
+from mpc_spearman.engines.computation import Computation, Contribution, Opening
 from mpc_spearman.engines.mpc import sharing
 from mpc_spearman.engines.mpc.order import reveal_order
 from mpc_spearman.engines.mpc.session import Session
@@ -17,47 +16,44 @@ from mpc_spearman.run import Run
 Term = tuple[Session, np.ndarray]
 
 
-class Mpc(Engine):
-    """CrypTen shares over three parties and replicated multiplication."""
-
-    def differences(self, run: Run, computation: Computation, own: np.ndarray) -> None:
-        """Share the vectors, shuffled, and open the basis of differences."""
+def contribute(run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
+    """Do a data party's part: share its vectors, compute its terms, and open them re-randomised."""
+    if computation.operation == "differences":
         for source in run.roster.sessions:
-            sharing.open_differences(run, Session(run, source, computation), own)
-
-    def inner_products(self, run: Run, computation: Computation, own: Contribution) -> None:
-        """Share the vectors, compute this party's term of each product, and open them re-randomised."""
-        if computation.summed:
-            sharing.reveal_total(run, self._terms(run, computation, own))
-            return
+            sharing.open_differences(run, Session(run, source, computation), own.vectors)
+    elif computation.operation == "comparison":
+        return reveal_order(run, _terms(run, computation, own), own.last)
+    elif computation.summed:
+        sharing.reveal_total(run, _terms(run, computation, own))
+    else:
         for source in run.roster.sessions:
-            session, term = self._term(run, computation, source, own.vectors)
+            session, term = _term(run, computation, source, own.vectors)
             noise = own.added_in(computation, source)
             sharing.reveal(run, session, term if noise is None else term + noise)
+    return None
 
-    def comparison(self, run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
-        """Share the vectors, compute this party's term of each product, and compare the sums of all."""
-        return reveal_order(run, self._terms(run, computation, own), own.last)
 
-    def _terms(self, run: Run, computation: Computation, own: Contribution) -> list[Term]:
-        """Compute this party's terms of sums, the first one with its noise."""
-        terms = [self._term(run, computation, source, own.vectors) for source in run.roster.sessions]
-        if own.added is not None:
-            terms[0][1][:] += own.added
-        return terms
+def prepare(run: Run, computation: Computation) -> Opening:
+    """Multiply the masks while the others rank; then receive the others' shares and open."""
+    sessions = [Session(run, source, computation) for source in run.roster.sources]
+    if computation.operation == "differences":
+        return lambda: np.vstack([sharing.square_differences(run, session) for session in sessions])
+    terms = [(session, sharing.multiply_masks(run, session)) for session in sessions]
+    if computation.operation == "comparison":
+        return lambda: reveal_order(run, terms)
+    if computation.summed:
+        return lambda: sharing.reveal_total(run, terms)
+    return lambda: np.vstack([sharing.reveal(run, session, term) for session, term in terms])
 
-    def _term(self, run: Run, computation: Computation, source: Party, own: np.ndarray) -> Term:
-        session = Session(run, source, computation)
-        return session, sharing.multiply_own(run, session, own, computation.bounds.value)
 
-    def prepare(self, run: Run, computation: Computation) -> Opening:
-        """Multiply the masks while the others rank; then receive the others' shares and open."""
-        sessions = [Session(run, source, computation) for source in run.roster.sources]
-        if computation.operation == "differences":
-            return lambda: np.vstack([sharing.square_differences(run, session) for session in sessions])
-        terms = [(session, sharing.multiply_masks(run, session)) for session in sessions]
-        if computation.operation == "comparison":
-            return lambda: reveal_order(run, terms)
-        if computation.summed:
-            return lambda: sharing.reveal_total(run, terms)
-        return lambda: np.vstack([sharing.reveal(run, session, term) for session, term in terms])
+def _terms(run: Run, computation: Computation, own: Contribution) -> list[Term]:
+    """Compute this party's terms of sums, the first one with its noise."""
+    terms = [_term(run, computation, source, own.vectors) for source in run.roster.sessions]
+    if own.added is not None:
+        terms[0][1][:] += own.added
+    return terms
+
+
+def _term(run: Run, computation: Computation, source: Party, own: np.ndarray) -> Term:
+    session = Session(run, source, computation)
+    return session, sharing.multiply_own(run, session, own, computation.bounds.value)

@@ -19,7 +19,8 @@ from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.engines.he.engine import sizes as layout
-from mpc_spearman.engines.he.scheme import IMPOSSIBLE, PublicKey, SecretKey, Sizes, keys_of
+from mpc_spearman.engines.he.keys import keys_of
+from mpc_spearman.engines.he.scheme import IMPOSSIBLE, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from support.bfv_parties import exact, ranks

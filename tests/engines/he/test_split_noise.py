@@ -12,7 +12,8 @@ from scipy import stats
 
 from mpc_spearman.arrays import blocks
 from mpc_spearman.engines.he import engine
-from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes, keys_of
+from mpc_spearman.engines.he.keys import keys_of
+from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
 from mpc_spearman.parties import Role
 from support.in_memory import run_in_memory
 from support.plans import PROTOCOLS, plan
