@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from mpc_spearman.config.keys import PlanKeys
 from mpc_spearman.config.parties import DataParty, Query
-from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.scale import FOR_LEVEL, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
@@ -17,7 +17,7 @@ _OF_ALIGNMENT = {"aligned": "intersect or ids", "write_aligned": "intersect", "w
 _OF_VALUES = "hides one value at a time, which is defined for granted coefficients alone"
 
 
-def contradictions(plan: Plan) -> Iterator[tuple[Location, str]]:
+def contradictions(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     """Find conflicting values: the location of the one to change, and why."""
     if plan.protocol == "he" and (why := PLACES[plan.reveal].mpc_only):
         yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
@@ -28,7 +28,7 @@ def contradictions(plan: Plan) -> Iterator[tuple[Location, str]]:
     yield from _of_parties(plan)
 
 
-def _of_the_level(plan: Plan) -> Iterator[tuple[Location, str]]:
+def _of_the_level(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     reveal, results, of_values = plan.reveal, plan.results, plan.privacy.unit == "value"
     for role, grant in (("target", results.target), ("sources", results.sources)):
         if grant is not None and not within(grant, reveal):
@@ -48,7 +48,7 @@ def _of_the_level(plan: Plan) -> Iterator[tuple[Location, str]]:
     yield from _of_an_order(plan)
 
 
-def _of_an_order(plan: Plan) -> Iterator[tuple[Location, str]]:
+def _of_an_order(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     to_target = plan.opened_to == "target"
     for key, asked in (("top", plan.top is not None), ("opened_to", to_target)):
         if asked and plan.reveal != FOR_LEVEL[key]:
@@ -61,7 +61,7 @@ def _of_an_order(plan: Plan) -> Iterator[tuple[Location, str]]:
             yield ("results", "target"), f"'nothing', but {why}"
 
 
-def _of_he(plan: Plan) -> Iterator[tuple[Location, str]]:
+def _of_he(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     he = plan.he
     if he.scheme == "bfv":
         if find_spec("tenseal") is None:
@@ -79,7 +79,7 @@ def _of_he(plan: Plan) -> Iterator[tuple[Location, str]]:
         yield ("he", "form"), f"{shown(he.form)} {only}; leave it out"
 
 
-def _of_parties(plan: Plan) -> Iterator[tuple[Location, str]]:
+def _of_parties(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     names: dict[str, str] = {}
     identities: dict[str, str] = {}
     for place, party in plan.parties.places():
@@ -95,7 +95,7 @@ def _of_parties(plan: Plan) -> Iterator[tuple[Location, str]]:
             yield (*place, "identity"), f"{also}; every party needs its own key"
 
 
-def _of_an_owner(plan: Plan, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
+def _of_an_owner(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
     if party.advertise and not party.listen:
         yield (*place, "advertise"), "needs listen too: where this party listens"
     if party.listen and not party.advertise:

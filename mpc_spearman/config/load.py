@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.parties import LOCAL_BESIDE_NAME, SHARED_BESIDE_NAME
 from mpc_spearman.config.plan import LOCAL, MEETING_PLACE, Plan
@@ -80,12 +79,12 @@ def load_plan(
         plan = Plan.model_validate(draft.data)
     except ValidationError as error:
         for problem in error.errors(include_url=False):
+            if problem["type"] == "contradictions":
+                for location, text in problem["ctx"]["found"]:
+                    draft.report(location, text)
             # Of a list whose items are all wrong pydantic also says that it is too short.
-            if problem["type"] != "too_short" or not problem["input"]:
+            elif problem["type"] != "too_short" or not problem["input"]:
                 draft.report(*explain(problem, Plan))
-    else:
-        for location, text in contradictions(plan):
-            draft.report(location, text)
     if draft.problems:
         raise PlanError("\n".join(draft.problems))
     return plan
