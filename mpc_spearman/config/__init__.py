@@ -3,7 +3,8 @@
 `scale` holds the order of levels and grants; `parties` and `sections` the plan's typed parts, made of
 `fields`; `keys` all keys together, `plan` the checked whole, and `terms` what of it decides who learns what.
 `load` reads and checks a plan: `yaml_text` reads YAML, `draft` merges files and overrides, `contradictions`
-finds values that conflict, and `wording` phrases problems. `policy` holds each owner's veto, and `approval` who must agree first.
+finds values that conflict, and `wording` phrases problems. `policy` holds each owner's veto, and
+`approval` who must agree first.
 """
 
 from mpc_spearman.config.approval import Approval as Approval
