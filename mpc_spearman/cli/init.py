@@ -219,6 +219,8 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     name = str(table)
     yield f"table: {name if _PATH.fullmatch(name) else json.dumps(name, ensure_ascii=False)}"
     if found.id:
+        if found.doubt:
+            yield f"# ? {printable(found.doubt)}"
         yield f"id: {_scalar(found.id)}"
         if found.repeated:
             yield f"# ? {found.repeated:,} rows have duplicate ids: leave them out?"

@@ -21,10 +21,10 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     `hint` says what may be the matter where a column is not there.
     """
     names = _names(labels)
-    place = {name: i for i, name in reversed(list(enumerate(names)))}
+    place = {name: i for i, name in reversed(list(enumerate(names))) if name.strip()}
     # A first line with numbers in it may be a row of data, so errors must not quote it.
     numbers = int(Notation(Csv()).matches(pa.array(names, pa.large_string())).sum())
-    twice = [i for i, name in enumerate(names) if place[name] != i]
+    twice = [i for i, name in enumerate(names) if place.get(name, i) != i]
     if twice:
         name = names[twice[0]]
         what = "is the header line missing?" if numbers else show(name)
@@ -42,7 +42,7 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
         raise Unusable(said + (f"; {hint}" if hint else nearest(name, tuple(among)) or has))
 
     ids = [known(name, "id", names) for name in keys.id]
-    others = [name for name in names if name not in ids]
+    others = [name for name in names if name in place and name not in ids]
     flags = [flag_of(name) for name in others] if keys.missing_flags else []
     left_out = {known(name, "exclude", others) for name in keys.exclude if name not in flags}
     chosen = [name for name in others if name not in left_out]
@@ -61,6 +61,15 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     return [place[name] for name in ids], [place[name] for name in chosen]
 
 
+def without_names(labels: Sequence[object]) -> str:
+    """Say which columns have no name, and so are left out; "" if all have one."""
+    blank = [i for i, name in enumerate(labels, 1) if not str(name).strip()]
+    if not blank:
+        return ""
+    which = f"column {', '.join(map(str, blank[:10]))}{' ...' if len(blank) > 10 else ''}"
+    return f"left out: {which} without a name (row numbers? pandas: index=False; ids? give it a name)"
+
+
 def flag_of(name: str) -> str:
     """Name the flag column that marks another column's missing values."""
     return f"{name} is missing"
@@ -72,10 +81,6 @@ def _names(labels: Sequence[object]) -> list[str]:
         first = next(i for i, label in enumerate(labels, 1) if not isinstance(label, str))
         count = count_of(len(labels) - len(names), "column label")
         raise Unusable(f"{count} not text, the first at column {first}: name the columns with strings")
-    blank = [i for i, name in enumerate(names, 1) if not name.strip()]
-    if blank:
-        what = f"{count_of(len(blank), 'column')} with an empty name, the first at column {blank[0]}"
-        raise Unusable(f"{what} (a table saved with its row numbers? pandas: index=False)")
     for i, name in enumerate(names, 1):
         try:
             name.encode()

@@ -28,6 +28,8 @@ from mpc_spearman.files import own_folder, temporary_folder
 
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
+# Settings of PostgreSQL that decide what a query's answer is.
+_SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle", "role", "row_security", "bytea_output")
 _SPILL = "mpc_spearman-spill-"
 # What an SQLSTATE means, by its first characters; without one, what an error's class or a phrase means.
 _STATES = {
@@ -112,6 +114,10 @@ class Database:
             here._put(name, self._reader(query))
         self.close()
         return here
+
+    def session(self) -> tuple[str, ...]:
+        """Return the session's settings that decide what a query's answer is."""
+        return ()
 
     def close(self) -> None:
         """Close the connection, which drops all temporary tables."""
@@ -227,6 +233,13 @@ class _PostgreSQL(_Adbc):
             address += f"{'&' if '?' in address else '?'}connect_timeout={_CONNECT_SECONDS}"
         self._connection = postgresql.connect(address)
         self._cursor = self._connection.cursor()
+
+    def session(self) -> tuple[str, ...]:
+        settings = ", ".join(f"current_setting('{name}')" for name in _SETTINGS)
+        query = (
+            f"SELECT current_user::text, array_to_string(current_schemas(true), ',') AS schemas, {settings}"
+        )
+        return tuple(column[0].as_py() for column in self.table(query).columns)
 
     def _keep(self, name: str, query: str) -> None:
         # The owner's query only runs where nothing but temporary tables can be written.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,7 @@ class KeptRanks:
                 mode="json", include={"table", *TableKeys.model_fields}, exclude={"memory"}
             ),
             "stamp": self._stamp,
+            "session": table.session,
             "rows": self._limit,
             "features": table.features,
             "ids": id_digest(table.ids, b"").hex(),
@@ -124,18 +125,32 @@ class KeptRanks:
             raise OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}") from None
 
 
-def _stamp(table: Path | Query | None) -> list[tuple[str | int, ...]]:
-    """Say where a table is and, of files, when they were last written."""
-    if isinstance(table, Query):
-        address = urlsplit(os.environ.get(table.variable, ""))
-        return [(address.netloc.rpartition("@")[2] + address.path,)]  # without a password
-    assert table is not None
-    found: list[tuple[str | int, ...]] = []
+def _stamp(table: Path | Query | None) -> list[object]:
+    """Return where a table is and when its files were last written; of a query, what decides its answer.
+
+    Passwords are left out: another one gives the same table.
+    """
+    if not isinstance(table, Query):
+        assert table is not None
+        return _of_files(table)
+    kind, _, rest = os.environ.get(table.variable, "").partition(":")
+    if kind in ("sqlite", "duckdb"):
+        return [os.getcwd(), *_of_files(Path(rest))]
+    address = urlsplit(f"{kind}:{rest}")
+    options = [option for option in parse_qsl(address.query) if "password" not in option[0]]
+    user, _, host = address.netloc.rpartition("@")
+    libpq = {name: value for name, value in os.environ.items() if name.startswith("PG") or name == "TZ"}
+    libpq.pop("PGPASSWORD", None)
+    return [user.partition(":")[0], host, address.path, options, sorted(libpq.items()), os.getcwd()]
+
+
+def _of_files(table: Path) -> list[object]:
+    stamps: list[object] = []
     with suppress(OSError):  # whoever reads it says why it cannot be
-        for file in sorted(table.iterdir()) if table.is_dir() else [table]:
-            at = file.stat()
-            found.append((str(file.absolute()), at.st_size, at.st_mtime_ns))
-    return found
+        for file in sorted(table.rglob("*")) if table.is_dir() else [table]:
+            about = file.stat()
+            stamps.append((str(file.absolute()), about.st_size, about.st_mtime_ns))
+    return stamps
 
 
 def _checksum(matrix: NDArray[np.int32], groups: object, kept: object) -> str:

@@ -45,6 +45,7 @@ class Source(ABC):
     """
 
     names: Sequence[object]  # of all columns; those of a DataFrame need not be text
+    session: tuple[str, ...] = ()  # an engine's settings that decide what a query's answer is
     hint = ""  # what may be the matter where a column is not there
     close: Callable[[], object] = staticmethod(lambda: None)
     rank: Callable[..., Groups] | None = None  # ranks a column where it is, at an engine

@@ -28,7 +28,7 @@ from mpc_spearman.arrays import Memory, blocks
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
-from mpc_spearman.data.choice import choose, flag_of
+from mpc_spearman.data.choice import choose, flag_of, without_names
 from mpc_spearman.data.gaps import costs
 from mpc_spearman.data.ranking import Place, rank_columns
 from mpc_spearman.data.ranks import Groups, Ranks
@@ -60,6 +60,8 @@ class Table:
     #: Which rows of the source are this table's, in order; None for all.
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
+    #: Settings of an engine's session that decide what a query's answer is.
+    session: tuple[str, ...] = ()
     #: Where its columns and ranks take room.
     memory: Memory = field(default_factory=Memory)
     #: Opens the source again, with all its rows and columns.
@@ -203,7 +205,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
     cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
     if duplicates:
         cautions.append(f"left out: {count_of(duplicates, 'row')} with a duplicate id")
-    cautions += notes
+    cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
     if unseen := source.codes.unseen():
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
@@ -241,6 +243,7 @@ def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Norma
         rank=None if source.rank is None else rank,
         cautions=tuple(cautions),
         memory=source.memory,
+        session=source.session,
     )
 
 

@@ -58,6 +58,7 @@ class Warehouse(Source):
         try:  # on lines of its own, for a comment at its end
             self._query = f"SELECT * FROM (\n{(asked.query or '').strip().removesuffix(';')}\n) AS answer"
             self._fields = [*self._engine.table(f"{self._query} LIMIT 0").schema]
+            self.session = self._engine.session()
         except BaseException:
             self.close()
             raise

@@ -71,6 +71,35 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
 
 
 @pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("columns", "best", "asks"),
+    [
+        ({"No": range(1, 41), "patient_id": "text"}, "patient_id", False),
+        ({"Unnamed: 0": range(40), "patient": "text"}, "patient", False),
+        ({"": range(40), "patient": "text"}, "patient", False),
+        ({"X": range(1, 41), "visit": "text"}, "visit", True),
+        ({"id": range(1, 41), "member_no": "text"}, "member_no", False),
+        ({"id": range(1, 41)}, "id", True),
+        ({"uric_acid": "real", "code": "text"}, "code", True),
+        ({"paid": "real", "covid": "real", "insured": "text"}, "insured", False),
+        ({"patientId": "text", "case_id": "text"}, "patientId", True),
+        ({"id": "text", "x": "real"}, "id", False),
+    ],
+)
+def test_ids_are_a_column_that_identifies_people_or_the_owner_is_asked(
+    columns: dict[str, object], best: str, asks: bool
+) -> None:
+    draw = np.random.default_rng(1)
+    kinds = {"text": [f"{i:06}" for i in draw.permutation(900_000)[:40]], "real": draw.normal(size=40)}
+    cells = {name: kinds.get(str(of), of) for name, of in columns.items()}
+    pd.DataFrame({**cells, "age": draw.integers(20, 90, 40)}).to_csv("t.csv", index=False)
+    assert main(["init", "t.csv"]) == 0
+    text = Path("t.yaml").read_text()
+    assert (own("t.yaml").id, "# ?" in text) == ((best,), asks)
+    assert not {"No", "X", "Unnamed: 0"} & {*read_table("A", Path("t.csv"), own("t.yaml")).features}
+
+
+@pytest.mark.usefixtures("here")
 def test_an_owner_gets_a_ledger_and_a_policy_that_says_all_it_allows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

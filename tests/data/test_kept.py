@@ -21,7 +21,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import OutputError, PlanError
 from mpc_spearman.files import lock
-from support.databases import into_sqlite
+from support.databases import command, into_sqlite
 from support.in_memory import run_in_memory
 from support.plans import mapping
 
@@ -136,6 +136,61 @@ def test_ranks_of_a_database_are_those_of_the_columns_that_it_has_now(
         ranks, table = owner.ranks(table=asked, missing="middle", exclude=["flag"])
         assert right(ranks, table)
         table.close()
+        assert owner.ranked == ranked
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("?host=", "?options=-csearch_path%3Dother&host="),
+        ({"PGOPTIONS": "-csearch_path=other"},),
+        ("ALTER ROLE owner SET search_path TO other", "ALTER ROLE owner RESET search_path"),
+        ("hunter", "hunter"),
+    ],
+    ids=["the address", "libpq's environment", "the role's settings", "nothing"],
+)
+def test_ranks_of_a_query_are_kept_for_the_same_session_alone(
+    change: Any, clinic: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command(
+        server,
+        *("DROP SCHEMA IF EXISTS other CASCADE", "CREATE SCHEMA other", "DROP TABLE IF EXISTS public.kept"),
+        *(
+            f"CREATE TABLE {schema}.kept AS SELECT g AS id, {sign}g AS x FROM generate_series(1, 9) g"
+            for schema, sign in (("public", ""), ("other", "-"))
+        ),
+    )
+    owner, asked = Owner(clinic), {"query": "SELECT * FROM kept", "connection": "env:CLINIC"}
+    monkeypatch.setenv("CLINIC", server)
+
+    def first() -> int:
+        ranks, table = owner.ranks(table=asked)
+        table.close()
+        return int(ranks.matrix[0, 0])
+
+    assert first() == -8
+    if isinstance(change[0], dict):
+        monkeypatch.setenv(*next(iter(change[0].items())))
+    elif change[0].startswith("ALTER"):
+        command(server, change[0])
+    else:
+        monkeypatch.setenv("CLINIC", server.replace(*change))
+    try:
+        assert (first(), owner.ranked) == ((-8, 1) if change[0] == "hunter" else (8, 2))
+    finally:
+        if str(change[0]).startswith("ALTER"):
+            command(server, change[1])
+
+
+def test_ranks_of_a_database_in_a_file_are_kept_while_the_file_is_the_same(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, asked = Owner(clinic), {"query": "SELECT * FROM t", "connection": "env:CLINIC"}
+    monkeypatch.setenv("CLINIC", into_sqlite(clinic.with_name("t.db"), "t", pd.read_csv(clinic)))
+    for ranked in (1, 1, 2):
+        if ranked == 2:
+            os.utime(clinic.with_name("t.db"), ns=(1, 1))
+        owner.ranks(table=asked)[1].close()
         assert owner.ranked == ranked
 
 

@@ -111,11 +111,16 @@ def test_another_separator_is_named(csv, mark):
     assert read(csv(lines), csv={"delimiter": mark}).column(0).tolist() == [1, 2, 3]
 
 
-def test_empty_names(csv, parquet):
-    said = "1 column with an empty name, the first at column 1"
-    assert said in refusal(csv(",id,x\n0,a,1\n1,b,2\n2,c,3\n"), features=["x"])
-    assert "column 3" in refusal(parquet({"id": [1, 2, 3], "x": [1, 2, 3], " ": [1, 2, 3]}))
-    assert "2 columns with an empty name" in refusal(frame([1, 2, 3], **{"": 1, "\t": 2}))
+def test_columns_without_a_name_are_left_out_and_the_owner_hears_of_it(csv, parquet):
+    for source, which in (
+        (csv('"",id,x,\n0,a,1,\n1,b,2,\n2,c,3,\n'), "column 1, 4"),
+        (parquet({"id": [1, 2, 3], "x": [1, 2, 3], " ": [1, 2, 3]}), "column 3"),
+        (frame([1, 2, 3], **{"": 1, "\t": 2}), "column 3, 4"),
+    ):
+        table = read(source)
+        assert table.features == ("x",)
+        assert f"left out: {which} without a name (row numbers?" in " ".join(table.cautions)
+    assert "there is no column 'id'" in refusal(csv(",x\na,1\nb,2\nc,3\n"))
 
 
 def test_duplicate_names(csv, parquet):
