@@ -14,7 +14,7 @@ from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, let_in
-from mpc_spearman.network.meeting import HEARD, TELL, Meeting
+from mpc_spearman.network.meeting import FOR_GOOD, HEARD, TELL, Meeting
 from mpc_spearman.network.round import Agree, Contact, Round, Settings
 from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
@@ -47,6 +47,8 @@ class CoordinatorMeeting(Meeting):
         self._carried = carried
         self._seats: dict[int, _Seat] = {}
         self._controls: list[Control] = []
+        #: Why parties left that do not allow the run.
+        self._refusals: dict[Party, MpcSpearmanError] = {}
         self._ready = self._met = False
         self._outcome: dict[str, Any] | None = None
 
@@ -193,6 +195,7 @@ class CoordinatorMeeting(Meeting):
                 return
             self._seats[peer.number] = _Seat(control)
             self._gone.pop(peer, None)
+            self._refusals.pop(peer, None)
             control.send(again=self._number, left=None)
             self._tell_missing()
 
@@ -222,6 +225,8 @@ class CoordinatorMeeting(Meeting):
         if whose != peer.name:
             name = f"{name} of {whose}"
         self._has_left(peer, name, phase)
+        if name in FOR_GOOD:
+            self._refusals[peer] = error
         self._again([peer.number, name, phase])
 
     def _again(self, left: list[Any] | None) -> None:
@@ -287,8 +292,11 @@ class CoordinatorMeeting(Meeting):
             seat.control.send(**message)
 
     def _tell_missing(self) -> None:
-        self._tell_all(missing=[peer.number for peer in self._roster.peers if peer.number not in self._seats])
+        missing = [peer for peer in self._roster.peers if peer.number not in self._seats]
+        self._tell_all(missing=[peer.number for peer in missing])
         self._changed.notify_all()
+        if missing and self._refusals.keys() >= {*missing}:
+            self.fail(self._refusals[missing[0]])
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
         """Tell all present parties, and those that arrive within a moment, why this meeting ends."""

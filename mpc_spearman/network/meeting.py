@@ -7,8 +7,8 @@ addresses; each pair connects, compares plans again and agrees on keys. When all
 says that all have met.
 
 Until then, a party that is lost, leaves or makes a mistake ends only the round: all others are told who it
-was and why, and the coordinator waits for that party again. Messages carry their round's number; messages of
-earlier rounds are dropped.
+was and why, and the coordinator waits for that party again. It ends the meeting if all who are missing do not
+allow the run (`FOR_GOOD`). Messages carry their round's number; messages of earlier rounds are dropped.
 
 The coordinator sends
 
@@ -29,7 +29,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mpc_spearman.errors import MpcSpearmanError, NetworkError, PartyMissing, TlsError
+from mpc_spearman.errors import (
+    ApprovalError,
+    MpcSpearmanError,
+    NetworkError,
+    PartyMissing,
+    PolicyError,
+    TlsError,
+)
 from mpc_spearman.network.handshake import Answer, Greeting, let_in
 from mpc_spearman.network.round import Agree, Round, Settings
 from mpc_spearman.network.tls import Connection
@@ -46,6 +53,8 @@ LATE = (
     "A party comes once it has read its table: if that takes longer, raise network.join_timeout in "
     "everybody's plan"
 )
+#: Errors of a party that does not allow the run: it will not come again by itself.
+FOR_GOOD = tuple(error.__name__ for error in (PolicyError, ApprovalError))
 # Sentences about those turned away, at most.
 _NOTES = 5
 
@@ -120,7 +129,7 @@ class Meeting:
 
     def _has_left(self, peer: Party, error: str, phase: str) -> None:
         self._gone[peer] = f"{error} in {phase}"
-        again = "; waiting for it again" if self._settings.patient else ""
+        again = "; waiting for it again" if self._settings.patient and error not in FOR_GOOD else ""
         self._settings.say(f"{peer.name} left: {error} in {phase}{again}")
 
     def _turned_away(self, error: MpcSpearmanError) -> None:

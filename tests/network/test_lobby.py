@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import PartyMissing, TableError, Unreachable
+from mpc_spearman.errors import (
+    ApprovalError,
+    PartyMissing,
+    PeerFailed,
+    PolicyError,
+    TableError,
+    Unreachable,
+)
 from mpc_spearman.network import control
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control
@@ -94,6 +101,34 @@ def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, 
         eventually(lambda name=name: "A left: TableError in load; waiting for it again" in run.said[name])
         assert "salary" not in str(run.said[name])
     run.come(A)
+    assert_connected(run.wait("C", "B", "A"))
+
+
+@pytest.mark.parametrize("error", [PolicyError, ApprovalError])
+def test_a_meeting_ends_once_all_who_are_missing_do_not_allow_the_run(
+    meet: Meet, error: type[PolicyError]
+) -> None:
+    run = meet()
+    hub: Any = run.come(C)
+    run.come(A, "first", fault=error("policy.loss"))
+    eventually(lambda: hub._gone)
+    time.sleep(0.2)
+    assert not run.met.keys() - {"first"}  # B is missing too, and may come
+    run.come(B)
+    for name, ended in run.wait("C", "B").items():
+        assert name == "first" or isinstance(ended, PeerFailed), ended
+        assert name == "first" or ended.about == (error.__name__, "A", "load")
+    assert f"A left: {error.__name__} in load" in run.said["C"]  # and nobody waits for it again
+
+
+def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) -> None:
+    run = meet()
+    hub: Any = run.come(C)
+    run.come(A, "first", fault=PolicyError("policy.loss"))
+    eventually(lambda: hub._gone)
+    run.come(A)
+    seated(run, A)
+    run.come(B)
     assert_connected(run.wait("C", "B", "A"))
 
 
