@@ -48,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
     rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
         rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
-    for line in (rows, *needed, *_meaning(found), *found.cautions, *sentences):
+    for line in (rows, *needed, *_meaning(found), *found.cautions, found.ledger, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
         console.print("this table and its policy fit the plan")

@@ -12,7 +12,6 @@ from pathlib import Path
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
 from mpc_spearman.cli.owner_page import agreement, digest, exact_copy, page, parts, purpose
 from mpc_spearman.config import Plan, load_plan
-from mpc_spearman.errors import PolicyError
 from mpc_spearman.files import write_output
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
@@ -34,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Print it; return 0, or the exit code of a policy that does not agree."""
+    """Print it; return 0, or the exit code of the first refusal, by the policy or the ledger."""
     if not (parsed.party or parsed.local or parsed.html):
         _print_everything(load_plan(parsed.plan, parsed.settings))
         return 0
@@ -42,19 +41,19 @@ def run(parsed: argparse.Namespace) -> int:
     if party == plan.names[0] and not parsed.html:  # the coordinator gives nothing away
         _print_everything(plan)
         return 0
-    agrees, said = agreement(plan, party)
+    refusals, said = agreement(plan, party)
     if parsed.html:
         file = Path(f"{Path(parsed.plan).stem}-{party}.html")
         write_output(file, page(plan, party).encode("utf-8"), 0o644)
         print(file)
-        print(printable(said, keep="\n"))
+        print(printable("\n".join(said), keep="\n"))
     else:
         print(printable(f"{digest(plan)}, for party {party}"))
         for part in parts(plan, party):
             print(part.title)
             lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
             print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
-    return 0 if agrees else PolicyError.exit_code
+    return refusals[0].exit_code if refusals else 0
 
 
 def _print_everything(plan: Plan) -> None:

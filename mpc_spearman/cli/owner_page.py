@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from mpc_spearman.config import check_policy
 from mpc_spearman.config.wording import spoken
-from mpc_spearman.errors import PolicyError
+from mpc_spearman.errors import MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.loss import guess, in_words
+from mpc_spearman.protocols.charge import ledger_state
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.kinds import place
 
@@ -210,16 +211,20 @@ def _policy(plan: Plan, party: str) -> Iterator[str]:
     keys = policy.model_dump(mode="json", include=policy.model_fields_set - {"approval"})
     said = (f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in keys.items())
     yield "; ".join(said) or "no keys set: the defaults apply"
-    yield agreement(plan, party)[1]
+    yield from agreement(plan, party)[1]
 
 
-def agreement(plan: Plan, party: str) -> tuple[bool, str]:
-    """Return whether an owner's policy allows the plan, and sentences that say so."""
+def agreement(plan: Plan, party: str) -> tuple[list[MpcSpearmanError], list[str]]:
+    """Return why an owner's policy and ledger refuse the plan, if they do, and sentences on both."""
+    said, refused = ledger_state(plan, party)
+    refusals = [] if refused is None else [refused]
     try:
         check_policy(plan, party)
+        agrees = [f"the policy of party {party} agrees"]
     except PolicyError as error:
-        return False, str(error)
-    return True, f"the policy of party {party} agrees"
+        refusals.insert(0, error)
+        agrees = []
+    return refusals, [*agrees, said, *map(str, refusals)]
 
 
 def _technical(plan: Plan, roster: Roster) -> Iterator[str]:

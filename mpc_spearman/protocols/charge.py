@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from mpc_spearman.config import DataParty, Plan, Policy, check_policy_columns
 from mpc_spearman.data.tables import Table
-from mpc_spearman.errors import MpcSpearmanError
+from mpc_spearman.errors import MpcSpearmanError, PlanError, PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Told
+from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Told, balances
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
@@ -56,6 +56,28 @@ def ledger_of(run: Run) -> Ledger | None:
     """Return the owner's ledger, if it keeps one."""
     me = run.plan.party(run.roster.me.name)
     return Ledger(me.policy.ledger) if isinstance(me, DataParty) and me.policy.ledger else None
+
+
+def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
+    """Return a sentence on where an owner's ledger is and what it has used, and why it would refuse a run."""
+    policy, to_each = plan.owner(name).policy, told(plan, plan.roster(name))
+    if policy.ledger is None:
+        return "the policy names no ledger (policy.ledger); `join` needs one", None
+    ledger, refusal = Ledger(policy.ledger), None
+    try:
+        known = balances(ledger.entries())
+    except (PlanError, PolicyError) as error:
+        return f"the ledger {ledger.path} cannot be used", error
+    try:
+        ledger.check(name, to_each, policy.lifetime)
+    except PolicyError as error:
+        refusal = error
+    parts = []
+    for partner, one in to_each.items():
+        if one.counted and one.loss is not None:
+            used = sum(getattr(balance, one.unit) for balance in known if balance.is_of(partner, one))
+            parts.append(f"{partner} has used {used:g} of {policy.lifetime:g}, this run adds {one.loss:g}")
+    return f"the ledger is {ledger.path}: {'; '.join(parts) or 'this run adds no loss'}", refusal
 
 
 @step("connect")

@@ -15,7 +15,8 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Foreseen
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
-from mpc_spearman.protocols.load import own_tables, range_factors
+from mpc_spearman.protocols.charge import ledger_state
+from mpc_spearman.protocols.load import many_ids, own_tables, range_factors
 from mpc_spearman.protocols.protect import too_few_rows
 
 
@@ -32,6 +33,8 @@ class DryRun:
     foreseen: Foreseen | None
     refusals: tuple[MpcSpearmanError, ...]
     cautions: tuple[str, ...]
+    #: Where the ledger is, and what earlier runs have used.
+    ledger: str
 
 
 def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
@@ -64,14 +67,17 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
             check()
         except (PolicyError, BoundError) as error:
             refusals.append(error)
+    ledger, refused = ledger_state(plan, name)
+    refusals += [] if refused is None else [refused]
     cautions = (
         *table.cautions,
+        *many_ids(plan, name, table.n),
         *row_cautions(ranks, table.features),
         *too_few_rows(plan, stated, roster.me.role, shapes),
         *_told_exactly(plan, table, ranks),
     )
     foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
-    return DryRun(table, ranks, foreseen, tuple(refusals), cautions)
+    return DryRun(table, ranks, foreseen, tuple(refusals), cautions, ledger)
 
 
 #: Rows outside the largest group below which a column's exact numbers are next to values of single rows.

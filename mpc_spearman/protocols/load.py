@@ -96,7 +96,7 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     run.opened.callback(table.close)
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, tables.used.n)
-    ranks, cautions = None, list(table.cautions)
+    ranks, cautions = None, [*table.cautions, *many_ids(run.plan, me.name, tables.used.n)]
     if table.n * table.m <= _AT_ONCE:
         ranks = table.ranks(workers=run.threads)
         cautions += row_cautions(ranks, table.features)
@@ -105,6 +105,17 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     run.notes.cautions += cautions
     tag(run, tables.used)
     return replace(tables, ranks=ranks, kept=kept)
+
+
+def many_ids(plan: Plan, name: str, ids: int) -> list[str]:
+    """Warn of more ids than this owner itself would take, since others refuse them once all have met."""
+    most = plan.owner(name).policy.max_ids
+    if plan.alignment != "intersect" or ids <= most:
+        return []
+    return [
+        f"{name} offers {ids:,} ids. A partner with the same policy.max_ids, {most:,}, refuses them once all "
+        "have met: agree on this limit first, and raise it on both sides"
+    ]
 
 
 def tag(run: Run, table: Table) -> None:

@@ -97,3 +97,12 @@ def test_check_says_what_the_owner_should_know_about_its_table(
     _, said = check(capsys, f"--party A --table {mine} {settings}")
     assert "left out: 3 of 400 rows" in said
     assert "'age': its lowest value may be a code" in said
+
+
+def test_more_ids_than_a_partner_like_oneself_would_take_are_said_before_the_meeting(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = table_of(tmp_path, x=np.arange(N), y=np.arange(N)[::-1])
+    asked = f"--party A --table {mine} alignment=intersect parties.sources.A.policy.max_ids="
+    assert "A offers 400 ids" in check(capsys, f"{asked}399")[1]
+    assert "offers" not in check(capsys, f"{asked}400")[1]

@@ -6,6 +6,7 @@ import html
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -15,6 +16,9 @@ from mpc_spearman.cli.owner_page import beginning, our
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.identity import Identity
+from mpc_spearman.privacy.charges import ChargedRun
+from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.protocols.charge import told
 from support.harness import ROOT
 from support.plans import mapping
 
@@ -110,6 +114,29 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
     assert "What others learn from our table" in text  # the page all the same
+
+
+def test_an_owner_is_told_where_its_ledger_is_and_what_it_has_used(capsys, tmp_path):
+    plan = written(tmp_path, reveal="strengths", results={"target": "ranking"})
+    own, table = tmp_path / "A.yaml", tmp_path / "a.csv"
+    pd.DataFrame({"id": range(90), "x": range(90), "y": [*range(45), *range(45)]}).to_csv(table, index=False)
+    own.write_text("party: A\ntable: a.csv\npolicy: {ledger: A.ledger}\n")
+    explained = (plan, "--local", str(own))
+    checked = [*explained, "--other", "3"]
+    said(capsys, *explained, code=PlanError.exit_code)
+    ledger = Ledger.begin(tmp_path / "A.ledger")
+    for used, code in ((0, 0), (2, 0), (4, PolicyError.exit_code)):
+        sums = (
+            f"{ledger.path}: C has used {used} of 4, this run adds 2; B has used {used} of 4, this run adds 2"
+        )
+        text = said(capsys, *explained, code=code)
+        assert f"the ledger is {sums}" in text
+        assert main(["check", *checked]) == code
+        assert f"the ledger is {sums}" in capsys.readouterr().out
+        assert ("was told 4" in text) == (code != 0)
+        to_each = told(load_plan(plan), load_plan(plan).roster("A"))
+        ledger.charge(ChargedRun(party="A", plan="ab", rows=9, columns=1, told=to_each), 100.0)
+    assert "`join` needs one" in said(capsys, plan, "--party", "A")
 
 
 @pytest.mark.parametrize("party", ["A", "B"])
