@@ -126,7 +126,7 @@ class Explained(Level):
     def computation(self, shapes: Shapes) -> Computation:
         """Ask for inner products of each pair of vectors, of which only n and m are known."""
         encoding = self.encoding(shapes)
-        largest = whitening.largest(max(shapes.features.values()), shapes.n)
+        largest = whitening.largest(max(shapes.features.values()), shapes.n, exact=not self.noisy)
         bounds = replace(encoding.bounds, value=math.ceil(encoding.source_scale * largest) + 1)
         noisy = tuple(shapes.features) if self.noisy else ()
         return Computation(
@@ -139,9 +139,18 @@ class Explained(Level):
         """Return whitened and rotated columns, or the target's own, (m, n)."""
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
-            factor = float(own.columns[0])
-            return Contribution(whitening.whitened(ranks, encoding.source_scale, stated.defined, factor))
+            return Contribution(
+                whitening.whitened(
+                    ranks, encoding.source_scale, stated.defined, float(own.columns[0]), exact=not self.noisy
+                )
+            )
         return Contribution(encoding.column_vectors(ranks, own.columns))
+
+    def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> NDArray[np.float64]:
+        if role not in self.whitening_roles or stated.defined == ranks.m:
+            return super().left_out(ranks, role, stated)
+        weights = whitening.directions(ranks, stated.defined, exact=not self.noisy)
+        return whitening.left_out(ranks, weights)
 
     def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
         """Return whose columns are whitened, and how many there are."""
@@ -197,7 +206,7 @@ class Explained(Level):
         stated = super().statements(ranks, role, factors)
         if role not in self.whitening_roles:
             return stated.constants_hidden
-        k = len(whitening.directions(ranks))
+        k = len(whitening.directions(ranks, exact=not self.noisy))
         step = scales.NOTHING
         if k and self.noisy:
             distance = whitening.distance(whitening.whitened(ranks, _FINE), _FINE) * float(factors.max())

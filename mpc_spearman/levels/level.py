@@ -179,6 +179,10 @@ class Level(ABC):
         source, target = self.resolutions(shapes)
         return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)
 
+    def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> NDArray[np.float64]:
+        """Return which share of each own column's variance the computation leaves out, (m,)."""
+        return np.zeros(ranks.m)
+
     def resolutions(self, shapes: Shapes) -> tuple[float, float]:
         """Return to multiples of what elements of a sum of columns, and of single columns, are rounded."""
         return 0.0, 0.0

@@ -4,8 +4,9 @@ With X̂ an owner's m columns of centred ranks, scaled to length 1, and C = X̂X
 
     X̃ = O·Λ^(-1/2)·Uᵀ·X̂        O uniform in the orthogonal group (Haar), drawn afresh in every run
 
-has orthonormal rows that span what the columns span. The owner keeps the directions of U and Λ that have an
-eigenvalue of ``LEAST`` or more. While a row has a *leverage* h_i = Σ_p x̃_pi² above ``MOST``·k/n, with k
+has orthonormal rows that span what the columns span. Without noise the owner keeps all directions of U and Λ
+that do not repeat others (``REPEATED``). With noise it keeps those that have an eigenvalue of ``LEAST`` or
+more. While a row has a *leverage* h_i = Σ_p x̃_pi² above ``MOST``·k/n, with k
 directions kept, the direction in which such rows lie farthest out together is dropped: the first eigenvector
 of their Σ x̃_i·x̃_iᵀ, for a rare flag about the flag itself. docs/statistics.md ("What is explained") says why.
 
@@ -35,23 +36,28 @@ from mpc_spearman.wire.keys import Stream
 
 #: Eigenvalues of correlations below which a direction is dropped, and the highest leverage, in k/n.
 LEAST, MOST = 0.02, 10
+#: In exact mode: eigenvalues below which a direction repeats others, but for what float64 rounds.
+REPEATED = 1e-6
 
 Floats = NDArray[np.float64]
 
 
-def directions(ranks: Ranks, most: int | None = None) -> Floats:
+def directions(ranks: Ranks, most: int | None = None, *, exact: bool = False) -> Floats:
     """Return whitening weights W, (k, m): the rows of W·matrix are orthonormal.
 
-    Of more than `most` directions those stay that have the largest eigenvalues.
+    Of more than `most` directions those stay that have the largest eigenvalues. If results are `exact`,
+    nothing is hidden, and only directions that repeat others are dropped.
     """
     lengths = np.array([math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms])
     moving = np.flatnonzero(lengths)
     values, vectors = np.linalg.eigh(
         ranks.gram[np.ix_(moving, moving)] / np.outer(lengths, lengths)[np.ix_(moving, moving)]
     )
-    kept = values >= LEAST
+    kept = values >= (REPEATED if exact else LEAST)
     weights = np.zeros((int(kept.sum()), ranks.m))
     weights[:, moving] = (vectors[:, kept] / np.sqrt(values[kept])).T / lengths[moving]
+    if exact:
+        return weights
     leverages = _leverages(ranks, weights)
     # A leverage that equals the limit, as a flag's can, must not count as above it through rounding.
     while (far := leverages > MOST * len(weights) / ranks.n * (1 + 1e-10)).any() and len(weights):
@@ -63,6 +69,14 @@ def directions(ranks: Ranks, most: int | None = None) -> Floats:
         _, vectors = np.linalg.eigh((weights * lengths) @ (weights * lengths).T)
         weights = vectors[:, :most].T @ weights
     return weights
+
+
+def left_out(ranks: Ranks, weights: Floats) -> Floats:
+    """Return which share of each column's variance the directions of `weights` leave out, (m,)."""
+    squares = np.diag(ranks.gram)
+    kept = np.square(weights @ ranks.gram).sum(axis=0)
+    share = np.divide(kept, squares, out=np.ones(ranks.m), where=squares > 0)
+    return np.asarray(np.clip(1 - share, 0.0, 1.0))
 
 
 def _leverages(ranks: Ranks, weights: Floats) -> Floats:
@@ -81,23 +95,23 @@ def rotation(k: int, stream: Stream) -> Floats:
     return q * np.where(np.diag(r) < 0, -1.0, 1.0)
 
 
-def largest(columns: int, n: int) -> float:
+def largest(columns: int, n: int, *, exact: bool = False) -> float:
     """Return an upper bound of every element of whitened vectors."""
-    return math.sqrt(min(1.0, MOST * columns / n))
+    return 1.0 if exact else math.sqrt(min(1.0, MOST * columns / n))
 
 
 def whitened(
-    ranks: Ranks, scale: int, k: int | None = None, factor: float = 1.0
+    ranks: Ranks, scale: int, k: int | None = None, factor: float = 1.0, *, exact: bool = False
 ) -> NDArray[np.signedinteger[Any]]:
     """Whiten and rotate columns: scaled integers, (m, n), whose vectors after the first k are zeros.
 
     With fewer than k directions the rotation mixes them with zeros, so that all k vectors are alike.
     """
-    weights = directions(ranks, k)
+    weights = directions(ranks, k, exact=exact)
     k = len(weights) if k is None else k
     weights = np.vstack((weights, np.zeros((k - len(weights), ranks.m))))
     weights = rotation(k, Stream(token_bytes(32))) @ weights * (scale * factor)
-    small = scale * largest(ranks.m, ranks.n) < 2**31 - 2
+    small = scale * largest(ranks.m, ranks.n, exact=exact) < 2**31 - 2
     kind: type[np.signedinteger[Any]] = np.int32 if small else np.int64
     vectors = beside(ranks.matrix, (ranks.m, ranks.n), kind)
     for rows, block in ranks.blocks():

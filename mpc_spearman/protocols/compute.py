@@ -19,9 +19,11 @@ from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.run import Run, step
+from mpc_spearman.statistics.columns import Floats
 
-#: A factor below which an owner hears that a column is weakened.
-_NOTICED = 0.99
+#: A share of a column from which on its owner hears that it is weakened or left out.
+_NOTICED = 0.01
+_NAMED = 10
 
 
 @step("rank")
@@ -34,26 +36,45 @@ def encode(
     """
     level, role = level_of(run.plan), run.roster.me.role
     own = level.factors(ranks, role, shapes, stated)
-    if said := weaker(table.features, own):
-        run.say(said)
-        run.notes.cautions.append(said)
+    left_out = level.left_out(ranks, role, stated)
+    for said in (weaker(table.features, own), without(table.features, left_out)):
+        if said:
+            run.say(said)
+            run.notes.cautions.append(said)
     return level.contribution(ranks, role, shapes, stated, own), own
 
 
 def weaker(features: Sequence[str], own: Factors) -> str:
     """Say to an owner which of its columns are weakened, and by how much; empty if none is."""
-    lost = [(name, 1 - f) for name, f in zip(features, own.columns.tolist(), strict=True) if f < _NOTICED]
-    said = [f"{show(name)} by {share:.0%}" for name, share in lost[:10]]
-    if not said and own.sum < _NOTICED:
-        said = [f"means over all columns by {1 - own.sum:.0%}"]
+    said = _by_column("{name} by {share:.0%}", features, 1 - own.columns)
+    if not said and 1 - own.sum > _NOTICED:
+        said = f"means over all columns by {1 - own.sum:.0%}"
     if not said:
         return ""
-    more = f" and {len(lost) - 10} more" if len(lost) > 10 else ""
     return (
         "in the rows of this run these columns vary more, for their length, than was stated of the whole "
-        f"table. So their coefficients are weaker: {', '.join(said)}{more}. Only this party knows. To "
+        f"table. So their coefficients are weaker: {said}. Only this party knows. To "
         "prevent it, state larger ranges (policy.range), which means more noise"
     )
+
+
+def without(features: Sequence[str], left_out: Floats) -> str:
+    """Say to an owner which share of which columns a computation leaves out; empty if of none."""
+    said = _by_column("{share:.0%} of {name}", features, left_out)
+    if not said:
+        return ""
+    return (
+        f"left out: {said}. These parts nearly repeat other columns, or differ in few rows, so noise that "
+        "hides these rows would hide everything else. Only this party knows"
+    )
+
+
+def _by_column(form: str, features: Sequence[str], shares: Floats) -> str:
+    """List the columns whose shares count, each in a form with its name and share."""
+    found = [(show(name), share) for name, share in zip(features, shares.tolist(), strict=True)]
+    found = [(name, share) for name, share in found if share > _NOTICED]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return ", ".join(form.format(name=name, share=share) for name, share in found[:_NAMED]) + more
 
 
 @step("protect")

@@ -167,8 +167,8 @@ def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
 def fewer_directions(sources: Sequence[str]) -> list[str]:
     """Say which sources have fewer directions than columns; `sources` are lines."""
     return _listed(
-        "fewer directions are used than a source has columns: the others repeat these, are constant, or "
-        "differ in so few rows that noise could not hide these",
+        "fewer directions are used than a source has columns: the others repeat these or are constant; with "
+        "noise also those that nearly repeat these, or differ in so few rows that noise could not hide these",
         sources,
     )
 
