@@ -8,7 +8,8 @@ difference, most are noise; the target's follow one of these each. What can be c
 of ranks on 2,000 other rows of the best linear combination that the used rows give.
 
 The second is of columns that are independent: it counts p-values of R² and of Pillai's trace, without noise
-and with the noise that the level adds at the default loss. `--write` puts both into docs/statistics.md.
+and with the noise that the level adds at the default loss. `--write` puts both into
+docs/statistics-checks.md.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues
 
-PAGE = Path(__file__).parents[1] / "docs" / "statistics.md"
+PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 TABLES, NEW, M_B = 300, 2000, 8
 PLAN = load_plan(measuring.plan(reveal="explained"))
 

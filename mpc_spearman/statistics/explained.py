@@ -93,7 +93,7 @@ def r2_intervals(r2: Floats, s: Floats, k: Ints, n: int, confidence: float) -> t
 
     Σz² = `r2` + k·s² is taken as a gamma variable with mean θ + k·a and variance 2k·a² + 4θ·b, where a = s² +
     (1 - θ)/(n - 1) and b = s² + (1 - θ)²/(n - 1); ends are the θ for which it is this far out in either tail
-    (docs/statistics.md has the coverage). NaN where `r2` is; `s` and `k` broadcast.
+    (docs/statistics-checks.md has the coverage). NaN where `r2` is; `s` and `k` broadcast.
     """
     from scipy import special
 

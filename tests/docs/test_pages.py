@@ -107,7 +107,7 @@ def test_every_measured_table_has_one_place_in_its_page() -> None:
     for benchmark in sorted((ROOT / "benchmarks").glob("*.py")):
         text = benchmark.read_text(encoding="utf-8")
         if "measuring.show(" in text:
-            named = re.search(r"^PAGE = .* / \"(\w+\.md)\"$", text, re.M)
+            named = re.search(r"^PAGE = .* / \"([\w-]+\.md)\"$", text, re.M)
             page = PAGES[f"docs/{named[1] if named else 'costs.md'}"]
             line = f"<!-- made by: python benchmarks/{benchmark.name} --write -->\n"
             assert page.text.count(line) == 1, benchmark.name
