@@ -46,6 +46,37 @@ def _defined(role: Role) -> Field:
     return replace(_DEFINED, levels=levels)
 
 
+#: Messages of the meeting, which are JSON on a connection of its own (:mod:`mpc_spearman.network.meeting`),
+#: by their names. What ``broken`` and ``stop`` tell is what ABORT does.
+MEETING = (
+    Row(
+        Kind.MEETING,
+        _DATA,
+        _C,
+        (
+            Field("join", "text", tells="the package version and the shared plan"),
+            Field("here", "text", tells="its address, if others dial this party"),
+            Field("ready", "text"),
+            Field("broken", "text"),
+            Field("stop", "text"),
+        ),
+    ),
+    Row(
+        Kind.MEETING,
+        _C,
+        _DATA,
+        (
+            Field("missing", "text", tells="which parties have not joined yet"),
+            Field("again", "text"),
+            Field("left", "text", tells="who has left the meeting, and with which error in which phase"),
+            Field("all", "text", tells="the addresses of parties that others dial"),
+            Field("met", "text"),
+            Field("refused", "text", tells="if they differ, its package version and shared plan"),
+            Field("stop", "text"),
+        ),
+    ),
+)
+
 # The fields of messages that are sent at every level.
 _ABORT = (
     Field("error", "text", tells="if a run fails, the class of the error, the party and the phase"),
@@ -53,11 +84,6 @@ _ABORT = (
     Field("phase", "text"),
 )
 _HELLO = (
-    Field("version", "text", tells="the package version"),
-    Field("party", "text"),
-    Field("role", "text"),
-    Field("number", "int64", (1,)),
-    Field("plan", "text", tells="the shared plan"),
     Field("public_key", "bytes", (32,), tells="a public X25519 key made for this run"),
     Field("nonce", "bytes", (32,)),
 )
@@ -128,7 +154,7 @@ _TARGET_NAMES = Field(
 )
 #: Names of the target's features come after everything else that a source gets about them.
 _LAST = Row(Kind.RESULT, _C, _S, (_TARGET_NAMES,))
-VIEW = ViewTable.of((*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))
+VIEW = ViewTable.of(MEETING, (*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))
 
 
 def learnt(plan: Plan | Mapping[str, Any]) -> list[dict[str, str]]:

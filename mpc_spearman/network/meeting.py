@@ -3,8 +3,8 @@
 Every other party connects to the coordinator, and first sends its version and shared plan. The coordinator
 turns a party away if these differ from its own, or if another process of that party still answers. When all
 parties are there it begins a *round* (:mod:`mpc_spearman.network.round`): it sends all of them each other's
-addresses; each pair connects, compares plans again and agrees on keys. When all are ready the coordinator
-says that all have met.
+addresses; each pair connects and agrees on a key, which depends on the plan. When all are ready the
+coordinator says that all have met.
 
 Until then, a party that is lost, leaves or makes a mistake ends only the round: all others are told who it
 was and why, and the coordinator waits for that party again. It ends the meeting if all who are missing do not

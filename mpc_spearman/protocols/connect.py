@@ -1,29 +1,26 @@
-"""The step in which parties check that they have the same plan and version, and agree on keys.
+"""The step in which each two parties agree on a key, which only parties of the same plan and version share.
 
-1. Everyone sends everyone its HELLO: version, who it is, the shared plan, an X25519 public key and 32 random
-   bytes, all fresh. Only then does anyone check, so that every party finds a difference itself.
+1. Everyone sends everyone its HELLO: an X25519 public key and 32 random bytes, all fresh.
 2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and
    messages of another run do not fit.
-3. The keys follow (:class:`mpc_spearman.wire.keys.PairKey`), and each party confirms its own to each peer.
+3. The keys follow (:class:`mpc_spearman.wire.keys.PairKey`). They depend on the version and the shared plan,
+   which the coordinator has compared with everyone's at the meeting. Each party confirms its key to each
+   peer.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-from collections.abc import Mapping
 from functools import partial
 from secrets import token_bytes
-from typing import Any
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from mpc_spearman.config import Plan, mismatch
+from mpc_spearman.config import Plan
 from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.errors import HandshakeError
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.parties import Roster
 from mpc_spearman.run import Run
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.channel import Transport
@@ -65,55 +62,29 @@ def _agree(run: Run, transport: Transport) -> None:
 
 
 def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
-    """Check that all run the same plan and version; put a key with each peer into ``links.keys``.
+    """Put a key with each peer into ``links.keys``, and the run's id into ``links.run``.
 
-    `PlanMismatch` names every key that differs, here and there; `HandshakeError` is for another version, a
-    party that is not who the plan says it is, or one that has agreed another key.
+    `HandshakeError` if a peer has another key, since its version or plan differs, or a message between the
+    two was altered.
     """
     me, mine, peers = roster.me, X25519PrivateKey.generate(), roster.peers
-    own: dict[str, Any] = {
-        "version": __version__,
-        "party": me.name,
-        "role": me.role.value,
-        "number": np.array([me.number]),
-        "plan": plan.canonical_json(),
-        "public_key": mine.public_key().public_bytes_raw(),
-        "nonce": token_bytes(32),
-    }
+    own = {"public_key": mine.public_key().public_bytes_raw(), "nonce": token_bytes(32)}
     for peer in peers:
         links.send(peer, Kind.HELLO, own)
-    heard = {peer: links.receive(peer, Kind.HELLO) for peer in peers}
-    for peer, theirs in heard.items():
-        _check(own, me, peer, theirs)
-    said = {**heard, me: own}
-    run = links.run = joined(*(bytes(said[party]["nonce"]) for party in roster.parties))
-    for peer, theirs in heard.items():
-        digest = hashlib.sha256(own["plan"].encode()).digest()
-        links.keys[peer] = PairKey(mine, theirs["public_key"], me, peer, run, digest)
-        mac = links.keys[peer].confirmation(me, peer, (_text(own), _text(theirs)))
+    hellos = {me: own, **{peer: links.receive(peer, Kind.HELLO) for peer in peers}}
+    texts = {
+        party: joined(bytes(hello["public_key"]), bytes(hello["nonce"])) for party, hello in hellos.items()
+    }
+    run = links.run = joined(*(bytes(hellos[party]["nonce"]) for party in roster.parties))
+    agreement = joined(__version__.encode(), plan.canonical_json().encode())
+    for peer in peers:
+        links.keys[peer] = PairKey(mine, hellos[peer]["public_key"], me, peer, run, agreement)
+        mac = links.keys[peer].confirmation(me, peer, (texts[me], texts[peer]))
         links.send(peer, Kind.CONFIRM, {"mac": mac})
     for peer in peers:
-        expected = links.keys[peer].confirmation(peer, me, (_text(heard[peer]), _text(own)))
+        expected = links.keys[peer].confirmation(peer, me, (texts[peer], texts[me]))
         if not hmac.compare_digest(links.receive(peer, Kind.CONFIRM)["mac"], expected):
             raise HandshakeError(
-                f"{peer} and {me} derived different keys: a message between them was altered, or belongs to "
-                "another run"
+                f"{peer} and {me} derived different keys: their plans or versions differ, or a message "
+                "between them was altered, or belongs to another run"
             )
-
-
-def _text(hello: Mapping[str, Any]) -> bytes:
-    """Return a HELLO's content as text."""
-    said = (hello["version"], hello["party"], hello["role"], str(int(hello["number"][0])), hello["plan"])
-    return joined(*(text.encode() for text in said), bytes(hello["public_key"]), bytes(hello["nonce"]))
-
-
-def _check(own: Mapping[str, Any], me: Party, peer: Party, theirs: Mapping[str, Any]) -> None:
-    said = [(hello["version"], hello["plan"]) for hello in (own, theirs)]
-    if error := mismatch(me, said[0], peer, said[1]):
-        raise error
-    claimed = (theirs["party"], theirs["role"], int(theirs["number"][0]))
-    if claimed != (peer.name, peer.role.value, peer.number):
-        raise HandshakeError(
-            f"party {peer.number} should be {peer}, but what answers there is "
-            f"{claimed[0][:64]} ({claimed[1][:20]}) with number {claimed[2]}"
-        )

@@ -39,11 +39,12 @@ class PairKey:
     """The key one party shares with one peer in one run. Its repr shows no key.
 
     `mine` is made for this run, `theirs` is the peer's public key, 32 bytes, from its HELLO; `run` is the run
-    id, 32 bytes. `ProtocolViolation` for a key of small order (RFC 7748, section 6.1).
+    id, and `agreement` a hash of the version and the shared plan, each of 32 bytes. `ProtocolViolation` for a
+    key of small order (RFC 7748, section 6.1).
     """
 
     def __init__(
-        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, plan_digest: bytes
+        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, agreement: bytes
     ) -> None:
         try:
             self._secret = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
@@ -55,7 +56,7 @@ class PairKey:
         self._context = joined(
             _LABEL,
             run,
-            plan_digest,
+            agreement,
             *(part for number, name, key in ends for part in (str(number).encode(), name.encode(), key)),
         )
         self._issued: set[tuple[Purpose, str]] = set()

@@ -32,6 +32,8 @@ class Kind(IntEnum):
 
     KEEPALIVE = 0, "keep-alive"
     ABORT = 1, "keep-alive"
+    #: No frame has it: the meeting's messages are on a connection of its own.
+    MEETING = 24, "connect"
     HELLO = 2, "connect"
     CONFIRM = 22, "connect"
     MATCHING_KEY = 18, "intersect"
@@ -134,12 +136,13 @@ class Row:
 
 @dataclass(frozen=True)
 class ViewTable:
-    """Rows, at most one for each kind, sender and receiver."""
+    """Rows, at most one for each kind, sender and receiver; those of the `meeting` are in no frame."""
 
+    meeting: tuple[Row, ...]
     rows: tuple[Row, ...]
 
     @classmethod
-    def of(cls, parts: Iterable[Row]) -> ViewTable:
+    def of(cls, meeting: tuple[Row, ...], parts: Iterable[Row]) -> ViewTable:
         """Put rows in the order of kinds, and of who sends; those of the same message are made one."""
         found: dict[tuple[Kind, tuple[Role, ...], tuple[Role, ...]], Row] = {}
         for part in parts:
@@ -150,7 +153,7 @@ class ViewTable:
         def place(row: Row) -> tuple[int, int]:
             return kinds.index(row.kind), senders.index(row.senders[0])
 
-        return cls(tuple(sorted(found.values(), key=place)))
+        return cls(meeting, tuple(sorted(found.values(), key=place)))
 
     def fields(self, terms: Terms, kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
         """Fields of a message under the terms of a plan, in wire order.
@@ -176,7 +179,7 @@ class ViewTable:
             }
             for receiver in (Role.COORDINATOR, Role.TARGET, Role.SOURCE)
             for party in terms.parties[receiver]
-            for row in self.rows
+            for row in (*self.meeting, *self.rows)
             if receiver in row.receivers
             and (senders := [name for role in row.senders for name in terms.parties[role] if name != party])
             for field in row.sent(terms, receiver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.errors import PeerFailed, PolicyError
+from mpc_spearman.protocols import connect
 from mpc_spearman.run import Run
 from support import faults
 from support.in_memory import Ended, run_in_memory
@@ -30,25 +32,19 @@ def all_end_as(ended: Ended, error: str, said: str = "") -> None:
     assert any(said in str(one) for one in ended.errors.values())
 
 
-def test_unequal_plans_are_named_key_by_key() -> None:
+def test_parties_of_unequal_plans_share_no_key() -> None:
+    """The meeting has compared plans: this is for parties to whom it has shown different ones."""
     other = plan(privacy={"loss": 1})
     usual = plan(privacy={"loss": 2})
-    all_end_as(run_in_memory({"C": usual, "B": usual, "A": other}, TABLES), "PlanMismatch", "privacy.loss: ")
+    all_end_as(
+        run_in_memory({"C": usual, "B": usual, "A": other}, TABLES), "HandshakeError", "plans or versions"
+    )
 
 
-WHO = "party 2 should be A (source), but what answers there is"
-
-
-@pytest.mark.parametrize(
-    ("party", "claim", "said"),
-    [
-        ("C", {"version": "9.9.9"}, "C (coordinator) runs version '9.9.9'"),
-        *(("A", claim, WHO) for claim in ({"party": "D"}, {"role": "target"}, {"number": [1]})),
-    ],
-)
-def test_another_version_or_party_than_the_plan_says(party: str, claim: dict[str, Any], said: str) -> None:
-    hook = partial(faults.on_values, kind="HELLO", change=lambda values: {**values, **claim})
-    all_end_as(run_in_memory(plan(), TABLES, {party: hook}), "HandshakeError", said)
+def test_parties_of_unequal_versions_share_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = iter(("1.0.0", "1.0.0", "1.0.1"))
+    monkeypatch.setattr(connect, "__version__", SimpleNamespace(encode=lambda: next(versions).encode()))
+    all_end_as(run_in_memory(plan(), TABLES), "HandshakeError", "plans or versions")
 
 
 @pytest.mark.parametrize(

@@ -155,16 +155,6 @@ def test_metadata_are_what_the_tables_say(level, estimator):
 
 
 @every_run
-def test_hello_says_the_shared_plan_and_nothing_local(level, estimator):
-    run = recorded(level, estimator)
-    for receiver, sender in directed_links():
-        hello = dict(contents(run, receiver, sender))["HELLO"]
-        assert hello["plan"] == run.plan.canonical_json()
-        for word in (*FEATURES["A"], *FEATURES["B"], "policy", "table", "max_reveal"):
-            assert word not in hello["plan"]
-
-
-@every_run
 def test_names_reach_only_whom_they_should(level, estimator):
     run = recorded(level, estimator)
     knows_other = {

@@ -43,7 +43,7 @@ def record_frozen(role: Role, run: Run, frame: Any, *, directory: str, **more: A
 
     def watched_send(self: Any, **message: Any) -> None:
         with (place / "meeting-point").open("a") as met:
-            met.write(json.dumps(message))
+            met.write(json.dumps(message) + "\n")
         send(self, **message)
 
     control.Control.send = watched_send  # type: ignore[method-assign]

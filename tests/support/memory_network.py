@@ -99,8 +99,7 @@ PLAN = plan().terms
 #: A message of each of a few kinds.
 SHAPE = {"n": np.array([9]), "features": np.array([2])}
 DIGEST = {"digest": bytes(32)}
-_ABOUT = {"version": "1", "party": "A", "role": "source", "number": np.array([2]), "plan": "{}"}
-HELLO: dict[str, Any] = _ABOUT | dict.fromkeys(("public_key", "nonce"), bytes(32))
+HELLO: dict[str, Any] = dict.fromkeys(("public_key", "nonce"), bytes(32))
 
 
 class Network:

@@ -98,7 +98,9 @@ class Recorded:
         self.tables = tables
         self.directory = kept_directory()
         self._run(tables, block_bytes)
-        self.transcript = Transcript.read(self.directory / "record", self.plan.names)
+        self.transcript = Transcript.read(
+            self.directory / "record", self.plan.names, self.plan.canonical_json()
+        )
 
     def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> None:
         hook = partial(record, directory=str(self.directory / "record"), block_bytes=block_bytes)

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from mpc_spearman.version import __version__
+
 #: Kinds of messages by number, and the parties of a run of one source by number; more sources follow.
 KINDS = (
     *("KEEPALIVE", "ABORT", "HELLO", "SHAPE", "ALIGNMENT", "DESCRIPTION", "MASKED", "SHARE"),
@@ -92,12 +94,13 @@ class Keystream:
 @dataclass
 class Transcript:
     directory: Path
-    parties: Sequence[str] = PARTIES
+    parties: Sequence[str]
+    plan: str  # its shared part, as canonical JSON
     messages: list[Message] = field(default_factory=list)
 
     @classmethod
-    def read(cls, directory: Path, parties: Sequence[str] = PARTIES) -> Transcript:
-        transcript = cls(directory, parties)
+    def read(cls, directory: Path, parties: Sequence[str], plan: str) -> Transcript:
+        transcript = cls(directory, parties, plan)
         for receiver in parties:
             for sender in parties:
                 if sender != receiver:
@@ -144,15 +147,15 @@ class Transcript:
         return mine
 
     def subkey(self, pair: Sequence[str], purpose: str, session: str = "A") -> bytes:
-        """A key derived again from the secret and from what was said in the HELLOs."""
+        """A key derived again from the secret, the plan, and what was said in the HELLOs."""
         hellos = self._hellos
         return subkey(
             self.secret(pair),
             purpose,
             session,
             run=joined(*(hellos[party]["nonce"] for party in self.parties)),
-            plan=hashlib.sha256(hellos[self.parties[0]]["plan"].encode()).digest(),
-            ends=[(int(hellos[name]["number"][0]), name, hellos[name]["public_key"]) for name in pair],
+            plan=joined(__version__.encode(), self.plan.encode()),
+            ends=[(self.parties.index(name), name, hellos[name]["public_key"]) for name in pair],
         )
 
     def stream(self, pair: Sequence[str], purpose: str, session: str = "A") -> Keystream:
@@ -200,7 +203,7 @@ def elements(raw: bytes, width: int) -> np.ndarray:
     return np.array([int.from_bytes(cell, "little", signed=True) for cell in cells], dtype=np.int64)
 
 
-HELLO = "HELLO version:text party:text role:text number:int64 plan:text public_key:bytes*32 nonce:bytes*32"
+HELLO = "HELLO public_key:bytes*32 nonce:bytes*32"
 CONFIRM = "CONFIRM mac:bytes*32"
 
 

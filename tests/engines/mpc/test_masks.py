@@ -6,6 +6,7 @@ Letters in the section titles are those of the specification of the tests on vie
 from __future__ import annotations
 
 import hmac
+import json
 import struct
 from collections import Counter
 from itertools import combinations
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.levels.view import VIEW
 from support.recording import (
     FEATURES,
     M_A,
@@ -198,10 +200,22 @@ def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
     assert all(not mask & other for mask, other in combinations(values, 2))
 
 
-def test_no_byte_of_any_key_is_at_the_meeting_point():
-    transcript = frozen("coefficients", 0).transcript
+def test_at_the_meeting_only_what_the_table_lists_is_said_and_nothing_local_and_no_key():
+    run = frozen("coefficients", 0)
+    transcript, of_the_connection = run.transcript, {"alive", "probe", "round", "by"}
     met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))
-    assert b"127.0.0.1" in met
+    for party in PARTIES:
+        listed = {
+            field.name
+            for row in VIEW.meeting
+            if run.plan.roster(party).me.role in row.senders
+            for field in row.fields
+        }
+        lines = (transcript.directory / party / "meeting-point").read_text().splitlines()
+        assert {name for line in lines for name in json.loads(line)} <= listed | of_the_connection
+    assert json.dumps(run.plan.canonical_json()).encode() in met
+    for word in (*FEATURES["A"], *FEATURES["B"], "policy", "table", "max_reveal"):
+        assert word.encode() not in met
     for party in PARTIES:
         for key in transcript.keys(party).values():
             assert not [i for i in range(len(key) - 7) if key[i : i + 8] in met]
