@@ -21,8 +21,9 @@ SCHEMA_VERSION = 4
 
 _LOCK = ".lock"
 STATUS = "status.json"
-# Bytes of a result at most, with names of 50 characters: of any, for each feature and for each coefficient.
-_LEAST, _A_FEATURE, _A_COEFFICIENT = 1 << 20, 1_000, 300
+# Bytes of a result at most, with names of 50 characters: for each feature and for each coefficient. The least
+# is reserved before the parties meet: enough for 50,000 coefficients.
+_LEAST, _A_FEATURE, _A_COEFFICIENT = 1 << 24, 1_000, 300
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
 FILES = {form.file for form in TABLES.values()} | {"cost.csv", "report.html", "record.json", STATUS}
 
@@ -108,7 +109,7 @@ class Room:
 
     def reserve(self, features: int = 0, coefficients: int = 0) -> None:
         """Reserve room for a result about so many features and coefficients, or raise `OutputError`."""
-        size = _LEAST + features * _A_FEATURE + coefficients * _A_COEFFICIENT
+        size = max(_LEAST, features * _A_FEATURE + coefficients * _A_COEFFICIENT)
         try:
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
