@@ -4,8 +4,9 @@ With --party, make the party's key (NAME.key) and its local file (NAME.yaml), an
 shared plan. The line is not secret; the key is. With a TABLE, the local file also lists its ids and columns,
 which columns are left out and why, what its owner must decide, and the policy: what the owner allows. With
 both, make the ledger too (NAME.ledger). With --shared, write the plan that all parties share (cluster.yaml),
-for its author to fill in. With two tables, write a plan to rehearse on this machine; the second table is the
-target's. Nothing is sent.
+for its author to fill in. With --containers, write a Containerfile, and how to run parties by compose and on
+Kubernetes. With two tables, write a plan to rehearse on this machine; the second table is the target's.
+Nothing is sent.
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ from mpc_spearman.units import printable
 _PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_.-]*")
 _PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
 _WIDTH = 100
+#: Files of the package that are written unchanged, and what to do with them.
+SHARED = "cluster.yaml"
+CONTAINERS = {
+    "Containerfile": "how to build an image, from this package's wheel beside it",
+    "compose.yaml": "a rehearsal of three parties in three containers on this machine",
+    "kubernetes.yaml": "each party's Job, to be filled in",
+}
 # What may be done to ids, least first.
 _STEPS: tuple[tuple[Normalise, ...], ...] = (
     (),
@@ -51,14 +59,19 @@ _STEPS: tuple[tuple[Normalise, ...], ...] = (
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
     parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")
-    parser.add_argument("--shared", action="store_true", help="write the shared plan, cluster.yaml")
+    parser.add_argument("--shared", action="store_true", help=f"write the shared plan, {SHARED}")
+    parser.add_argument("--containers", action="store_true", help=f"write {', '.join(CONTAINERS)}")
 
 
 def run(parsed: argparse.Namespace) -> int:
-    if parsed.shared:
+    if parsed.shared or parsed.containers:
         if parsed.tables or parsed.party:
-            raise PlanError("init: --shared writes no party's own files; run it by itself")
-        return _write_shared()
+            raise PlanError("init: --shared and --containers write no party's own files; leave the rest out")
+        if parsed.shared:
+            _copy(SHARED, "enter C's address and everybody's identity, then send it to all parties")
+        for name, use in CONTAINERS.items() if parsed.containers else ():
+            _copy(name, use)
+        return 0
     if len(parsed.tables) > 2 or not (parsed.tables or parsed.party):
         raise PlanError("init: name a party (--party), a table, or two tables")
     if len(parsed.tables) == 2:
@@ -70,11 +83,10 @@ def run(parsed: argparse.Namespace) -> int:
     return 0
 
 
-def _write_shared() -> int:
-    file = Path("cluster.yaml")
-    create_once(file, files("mpc_spearman").joinpath("templates", file.name).read_bytes())
-    print(f"{file}: enter the address of C's host and everybody's identity, then send it to all parties")
-    return 0
+def _copy(name: str, use: str) -> None:
+    """Write a file of the package into the current folder, and print what to do with it."""
+    create_once(Path(name), files("mpc_spearman").joinpath("templates", name).read_bytes())
+    print(f"{name}: {use}")
 
 
 def _name(party: str | None) -> str | None:

@@ -162,7 +162,7 @@ def messy(path: Path, rows: np.ndarray, latent: np.ndarray, seed: int) -> None:
 def test_the_shared_plan_comes_with_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "--shared", "--party", "A"]) == PlanError.exit_code
     assert main(["init", "--shared"]) == 0
-    assert capsys.readouterr().out.startswith("cluster.yaml: enter the address of C's host")
+    assert capsys.readouterr().out.startswith("cluster.yaml: enter C's address and")
     assert load_plan("cluster.yaml").identities == dict.fromkeys("CBA")
     written = Path("cluster.yaml").read_bytes()
     assert written == (ROOT / "configs" / "cluster.yaml").read_bytes()

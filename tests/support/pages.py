@@ -6,6 +6,7 @@ import importlib.util
 import re
 import shlex
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ class Page:
         self.path = path
         self.text = path.read_text(encoding="utf-8")
         # A comment in a code block looks like a heading, and what is commented out is not read.
-        self.prose = re.sub(r"^```.*?^```|<!--.*?-->", "", self.text, flags=re.M | re.S)
+        self.prose = re.sub(r"^ *```.*?^ *```|<!--.*?-->", "", self.text, flags=re.M | re.S)
 
     def __repr__(self) -> str:
         return str(self.path.relative_to(ROOT))
@@ -49,8 +50,8 @@ class Page:
     def blocks(self, language: str = "") -> list[str]:
         """Its code blocks in one language."""
         # All fences at once: the end of one in another language must not pass for a beginning.
-        found = re.findall(r"^```(\w*)\n(.*?)^```", self.text, re.M | re.S)
-        return [text for its_language, text in found if its_language == language]
+        found = re.findall(r"^ *```(\w*)\n(.*?)^ *```", self.text, re.M | re.S)
+        return [dedent(text) for its_language, text in found if its_language == language]
 
     def lines(self, start: str) -> list[str]:
         """The lines of its code blocks that begin so."""

@@ -1,0 +1,76 @@
+"""What a container sees, made of a mount namespace: a read-only root, mounts, and a user without rights.
+
+Linux and root. The root has the machine's programs, this Python and the package, and nothing else; a process
+there has no capabilities. No image is built, and its network is the caller's.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from support.harness import ROOT
+
+#: The user of the Containerfile.
+USER = 10001
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ssl", "/etc/passwd", "/etc/ld.so.cache", "/proc", "/dev")
+
+
+def skip_without() -> None:
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("mount namespaces take Linux and root")
+    missing = [name for name in ("unshare", "setpriv", "chroot") if shutil.which(name) is None]
+    if missing or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip(f"this machine makes no mount namespaces {missing}")
+
+
+def give(folder: Path, user: int = USER) -> None:
+    """Make a folder and all in it a user's."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, user, user)
+
+
+def container(
+    root: Path,
+    mounts: Mapping[str, Path],
+    command: Sequence[str],
+    *,
+    read_only: Sequence[str] = (),
+    folder: str = "/",
+    user: int = USER,
+    names: Sequence[str] = (),
+) -> list[str]:
+    """Return a command that runs another one as in a container.
+
+    `root` is an empty folder; `mounts` are folders by their place in the container, of which some are
+    `read_only`. `names` are host names of this machine.
+    """
+    own = (sys.prefix, sys.base_prefix, str(ROOT))
+    lines = [f"mount -t tmpfs -o mode=755 root {root}", f"mkdir -p {root}/etc"]
+    lines.append(f"echo '127.0.0.1 localhost {' '.join(names)}' > {root}/etc/hosts")
+    for place in [*filter(os.path.exists, _SYSTEM), *dict.fromkeys(own)]:
+        inside = f"{root}{place}"
+        made = (
+            f"mkdir -p {inside}"
+            if os.path.isdir(place)
+            else f"mkdir -p $(dirname {inside}) && touch {inside}"
+        )
+        lines += [f"{{ {made}; }}", f"mount --rbind {place} {inside}"]
+    for place in mounts:
+        lines.append(f"mkdir -p {root}{place}")
+    lines.append(f"mount -o remount,bind,ro {root}")
+    for place, source in mounts.items():
+        lines.append(f"mount --bind {source} {root}{place}")
+        if place in read_only:
+            lines.append(f"mount -o remount,bind,ro {root}{place}")
+    rights = f"setpriv --reuid={user} --regid={user} --clear-groups --bounding-set=-all --no-new-privs"
+    inside = f"cd {shlex.quote(folder)} && exec {rights} {shlex.join(command)}"
+    lines.append(f"exec chroot {root} sh -c {shlex.quote(inside)}")
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join(lines)]
