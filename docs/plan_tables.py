@@ -25,6 +25,11 @@ BLOCK = re.compile(
 
 Keys = dict[str, FieldInfo]
 NAMED = ("name", "identity")  # what is shared of a party
+#: The keys that most plans and local files have.
+FIRST = (
+    *("protocol", "reveal", "alignment", "results.target", "results.sources", "privacy.loss"),
+    *("parties.*.name", "parties.*.identity", "network.address", "key", "table", "id", "policy.max_reveal"),
+)
 
 
 def keys(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -46,12 +51,17 @@ def tables() -> dict[str, Keys]:
     policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
     of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
     table = {key: party.pop(key) for key in [*party] if key.partition(".")[0] == "table"}
-    return {
+    found = {
         "shared": {key: field for key, field in run.items() if key not in here} | names,
         "party": table | party | of_hosts,
         "policy": policy,
         "host": {key: run[key] for key in run if key in here},
     }
+    everything = {key: field for part in found.values() for key, field in part.items()}
+    rest = {
+        name: {key: field for key, field in part.items() if key not in FIRST} for name, part in found.items()
+    }
+    return {"first": {key: everything[key] for key in FIRST}, **rest}
 
 
 def code(value: object) -> str:

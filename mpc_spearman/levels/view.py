@@ -23,12 +23,12 @@ from mpc_spearman.config.scale import GRANTS, within
 from mpc_spearman.config.terms import Terms
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind, Row, ViewTable
 from mpc_spearman.wire.meter import PHASES
 
-_S, _T, _C = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
-_DATA, _ALL = (*_S, *_T), (*_S, *_T, *_C)
+_DATA, _ALL = (*SOURCE, *TARGET), (*SOURCE, *TARGET, *COORDINATOR)
 _INTERSECT = ("intersect",)
 _HE = ("he",)
 
@@ -52,7 +52,7 @@ MEETING = (
     Row(
         Kind.MEETING,
         _DATA,
-        _C,
+        COORDINATOR,
         (
             Field("join", "text", tells="the package version and the shared plan"),
             Field("here", "text", tells="its address, if others dial this party"),
@@ -63,7 +63,7 @@ MEETING = (
     ),
     Row(
         Kind.MEETING,
-        _C,
+        COORDINATOR,
         _DATA,
         (
             Field("missing", "text", tells="which parties have not joined yet"),
@@ -122,23 +122,26 @@ _SHARED: tuple[Row, ...] = (
     Row(Kind.ABORT, _ALL, _ALL, _ABORT),
     Row(Kind.HELLO, _ALL, _ALL, _HELLO),
     Row(Kind.CONFIRM, _ALL, _ALL, (Field("mac", "bytes", (32,)),)),
-    Row(Kind.MATCHING_KEY, _T, _S, (Field("key", "bytes", (32,)),), _INTERSECT),
-    Row(Kind.OFFER, _DATA, _C, _OFFER, _INTERSECT),
-    Row(Kind.PSEUDONYMS, _DATA, _C, (_PSEUDONYMS,), _INTERSECT),
-    Row(Kind.COMMON, _C, _DATA, (_COMMON,), _INTERSECT),
+    Row(Kind.MATCHING_KEY, TARGET, SOURCE, (Field("key", "bytes", (32,)),), _INTERSECT),
+    Row(Kind.OFFER, _DATA, COORDINATOR, _OFFER, _INTERSECT),
+    Row(Kind.PSEUDONYMS, _DATA, COORDINATOR, (_PSEUDONYMS,), _INTERSECT),
+    Row(Kind.COMMON, COORDINATOR, _DATA, (_COMMON,), _INTERSECT),
     Row(Kind.SHAPE, _DATA, _ALL, _SHAPE),
-    Row(Kind.ALIGNMENT, _S, _T, (_DIGEST,)),
-    Row(Kind.ALIGNMENT, _T, _S, (_DIGEST,)),
-    *(Row(Kind.COLUMNS, _S, receiver, (_defined(Role.SOURCE),)) for receiver in (_C, _S, _T)),
-    *(Row(Kind.COLUMNS, _T, receiver, (_defined(Role.TARGET),)) for receiver in (_C, _S)),
-    Row(Kind.DESCRIPTION, _T, _C, (_NAMES,)),
-    Row(Kind.PUBLIC_KEY, _C, _DATA, (_PUBLIC_KEY,)),
-    Row(Kind.CIPHERTEXT, _S, _T, (_KEY, _CIPHERTEXT)),
-    Row(Kind.EVALUATED, _T, _C, (_KEY,)),
-    Row(Kind.COST, _DATA, _C, _COST),
-    Row(Kind.RESULT, _C, _T, (_NONCE,)),
-    Row(Kind.RESULT, _C, _S, (_NONCE,)),
-    Row(Kind.RECORD, _C, _DATA, (_RECORD,)),
+    Row(Kind.ALIGNMENT, SOURCE, TARGET, (_DIGEST,)),
+    Row(Kind.ALIGNMENT, TARGET, SOURCE, (_DIGEST,)),
+    *(
+        Row(Kind.COLUMNS, SOURCE, receiver, (_defined(Role.SOURCE),))
+        for receiver in (COORDINATOR, SOURCE, TARGET)
+    ),
+    *(Row(Kind.COLUMNS, TARGET, receiver, (_defined(Role.TARGET),)) for receiver in (COORDINATOR, SOURCE)),
+    Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (_NAMES,)),
+    Row(Kind.PUBLIC_KEY, COORDINATOR, _DATA, (_PUBLIC_KEY,)),
+    Row(Kind.CIPHERTEXT, SOURCE, TARGET, (_KEY, _CIPHERTEXT)),
+    Row(Kind.EVALUATED, TARGET, COORDINATOR, (_KEY,)),
+    Row(Kind.COST, _DATA, COORDINATOR, _COST),
+    Row(Kind.RESULT, COORDINATOR, TARGET, (_NONCE,)),
+    Row(Kind.RESULT, COORDINATOR, SOURCE, (_NONCE,)),
+    Row(Kind.RECORD, COORDINATOR, _DATA, (_RECORD,)),
     Row(Kind.FAREWELL, _ALL, _ALL, (_FAREWELL,)),
 )
 
@@ -153,7 +156,7 @@ _TARGET_NAMES = Field(
     "target_names", "texts", ("m_target",), "the target's feature names", grants=_OF_FEATURES
 )
 #: Names of the target's features come after everything else that a source gets about them.
-_LAST = Row(Kind.RESULT, _C, _S, (_TARGET_NAMES,))
+_LAST = Row(Kind.RESULT, COORDINATOR, SOURCE, (_TARGET_NAMES,))
 VIEW = ViewTable.of(MEETING, (*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))
 
 

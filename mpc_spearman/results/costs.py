@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from mpc_spearman.results.outcome import Outcome
 from mpc_spearman.units import printable
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.meter import FORWARDED
 
-# The cost row that runs beside all phases, and the first word of rows that count forwarded bytes of a pair.
-_BESIDE, _FORWARDED = "keep-alive", "forwarded "
+# The cost row that runs beside all phases, and how rows begin that count forwarded bytes of a pair.
+_BESIDE, _FORWARDED = Kind.KEEPALIVE.phase, f"{FORWARDED} "
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ WIDE = {"A": _table("A", 1, N, M), "B": _table("B", 2, N, M)}
 X, Y = encoded(WIDE["A"]), encoded(WIDE["B"])
 
 
-# ---- (c) the coordinator strips all it can from what it received ----
+# ---- the coordinator strips all it can from what it received ----
 
 
 HONEST, BROKEN = "honest", "broken"
@@ -156,7 +156,7 @@ def test_sums_do_not_tell_a_good_zero_share_from_a_broken_one(level, hook):
         assert np.array_equal(coordinator.opened[:M], (X - Y[0])[:, order])
 
 
-# ---- (g) stock CrypTen's masks are a Mersenne Twister's, ours are not ----
+# ---- stock CrypTen's masks are a Mersenne Twister's, ours are not ----
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31 + 5, 2**63 + 12345])
@@ -192,7 +192,7 @@ def test_our_zero_shares_are_not_recognised(level, party):
     assert twisted_bits(wide_run(level, HONEST).shares(party)) == []
 
 
-# ---- (e) the generators that a run must not use are really out of order ----
+# ---- the generators that a run must not use are really out of order ----
 
 SMALL = {"A": _table("A", 3, 60, 2), "B": _table("B", 4, 60, 3)}
 
@@ -218,7 +218,7 @@ def test_a_run_whose_masks_come_from_a_seedable_generator_fails(tmp_path, genera
     assert not list(staging.glob("*/result.json"))
 
 
-# ---- (h) results are opened by CrypTen's reveal, and no other way ----
+# ---- results are opened by CrypTen's reveal, and no other way ----
 
 
 @pytest.mark.parametrize(

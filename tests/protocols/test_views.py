@@ -56,7 +56,7 @@ MATRICES = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
 pytestmark = pytest.mark.xdist_group("recordings")
 
 
-# ---- (a) nothing arrives that is not listed ----
+# ---- nothing arrives that is not listed ----
 def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
     """All messages from one party to another, in order, each with the rows of its block."""
     once = [(line, 0) for line in (HELLO, CONFIRM, SHAPE)]
@@ -326,7 +326,7 @@ def test_rounds_are_the_longest_chain_of_messages(level, estimator):
         assert cost.loc[cost["party"] == party, "rounds"].sum() == max(received)
 
 
-# ---- (f) the coordinator does not hold the key of source and target ----
+# ---- the coordinator does not hold the key of source and target ----
 
 
 @every_run

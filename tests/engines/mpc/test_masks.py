@@ -37,7 +37,7 @@ pytestmark = pytest.mark.xdist_group("recordings")
 
 X, Y = encoded(TABLES["A"]), encoded(TABLES["B"])
 
-# ---- (b) what source and target receive of each other ----
+# ---- what source and target receive of each other ----
 
 both_ways = pytest.mark.parametrize(("receiver", "sender"), ["AB", "BA"])
 # at `differences` they send each other no values, which test_views.py holds them to
@@ -79,7 +79,7 @@ def test_unmasked_ranks_do_not_pass_for_uniform():
     assert signs_of_pattern((X + noise)[:1])
 
 
-# ---- (d) every mask bit again, from the keys alone ----
+# ---- every mask bit again, from the keys alone ----
 
 
 def inputs(run: Recorded) -> tuple[np.ndarray, np.ndarray]:
@@ -185,7 +185,7 @@ def test_no_key_has_two_purposes(level, estimator):
     assert set(found.values()) == {2}  # by its two holders, once each
 
 
-# ---- (e) no clock and no generator behind a mask ----
+# ---- no clock and no generator behind a mask ----
 # The clock stood still, and every generator with a seed would have raised: see frozen.py.
 
 
@@ -221,7 +221,7 @@ def test_at_the_meeting_only_what_the_table_lists_is_said_and_nothing_local_and_
             assert not [i for i in range(len(key) - 7) if key[i : i + 8] in met]
 
 
-# ---- (h) CrypTen's tensors hold the ranks ----
+# ---- CrypTen's tensors hold the ranks ----
 
 
 @every_run
