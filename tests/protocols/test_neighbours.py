@@ -1,0 +1,147 @@
+"""What data parties receive from tables in which two people changed places: the same, but for noise.
+
+Without any noise drawn, all messages of a run that a data party receives are compared byte by byte, but for
+those under masks, keys and nonces. Only numbers that carry noise may differ, all together by no more than μ
+of their stated deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mpc_spearman.levels import coefficients, explained, noise, strengths
+from mpc_spearman.parties import Party
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.wire.kinds import Kind
+from mpc_spearman.wire.links import Links
+from support.in_memory import run_in_memory
+from support.plans import plan
+from support.references import table
+
+N = 12
+#: Messages that masks, keys and nonces make different in every run, or that are about time.
+RANDOM = {"HELLO", "CONFIRM", "MATCHING_KEY", "MASKED", "SHARE", "ALIGNMENT", "COMMON", "COST", "RECORD"}
+RANDOM |= {"FAREWELL", "KEEPALIVE", "PSEUDONYMS", "REPLICA", "PADDED", "ORDER"}
+Said = list[tuple[str, str, str, dict[str, Any]]]
+Run = Callable[..., Said]
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a plan whose noise is 0 and whose digits are kept, and return who was sent what."""
+    said: Said = []
+    send = Links.send
+
+    def kept(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+        said.append((links._roster.me.name, peer.name, kind.name, dict(values)))
+        return send(links, peer, kind, values, **more)
+
+    monkeypatch.setattr(Links, "send", kept)
+    for module in (noise, strengths, explained):
+        monkeypatch.setattr(module, "discrete_gaussian", lambda sigma: np.zeros_like(sigma))
+    for module in (coefficients, strengths, explained):
+        monkeypatch.setattr(module, "in_digits", lambda values, *_: values)
+
+    def run(its: Any, tables: Mapping[str, pd.DataFrame]) -> Said:
+        said.clear()
+        run_in_memory(its, tables).result("B")
+        return sorted(said, key=lambda one: one[:3])
+
+    return run
+
+
+def made(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+    return {
+        "A": table(a=rng.normal(size=N), rare=np.arange(N) == 3, few=rng.poisson(1, N), flat=np.zeros(N)),
+        "B": table(x=rng.normal(size=N), flag=rng.permutation(N) < 4, few=rng.poisson(0.7, N)),
+    }
+
+
+def exchanged(frame: pd.DataFrame, i: int, j: int) -> pd.DataFrame:
+    """Two people with each other's values."""
+    order = np.arange(N)
+    order[[i, j]] = j, i
+    return pd.concat([frame[["id"]], frame.drop(columns="id").iloc[order].reset_index(drop=True)], axis=1)
+
+
+def plan_for(level: str, alignment: str) -> Any:
+    both = {"target": level, "sources": level, "precision": "statistical"}
+    return plan(reveal=level, alignment=alignment, results=both)
+
+
+def apart(one: Said, other: Said, receiver: str) -> float:
+    """Σ Δ²/s² over all numbers with noise that a party received; all else must be the same."""
+    square = 0.0
+    both = [[line for line in said if line[1] == receiver and line[2] not in RANDOM] for said in (one, other)]
+    assert [line[:3] for line in both[0]] == [line[:3] for line in both[1]]
+    for (*_, first), (*_, second) in zip(*both, strict=True):
+        for name in first:
+            a, b = first[name], second[name]
+            with_noise = {"coefficients": "noise", "strengths": "strengths_noise"}.get(name)
+            if name in ("nonce", "positions"):
+                continue
+            if with_noise is None:
+                assert np.asarray(a).tobytes() == np.asarray(b).tobytes(), name
+                continue
+            a, b, s = np.asarray(a), np.asarray(b), np.asarray(first[with_noise])
+            assert (np.isnan(a) == np.isnan(b)).all()
+            assert ((s > 0) == ~np.isnan(a)).all()
+            # a receiver of coefficients could compute the means from them
+            if name == "coefficients" or "coefficients" not in first:
+                square += float(np.nansum(np.square((a - b)[s > 0] / s[s > 0])))
+    return square
+
+
+def neighbours(frames: dict[str, pd.DataFrame]) -> Iterator[tuple[str, dict[str, pd.DataFrame], int, int]]:
+    """Yield, for each owner and pair of rows, the tables after their exchange."""
+    for owner in "AB":
+        for i, j in combinations(range(N), 2):
+            yield owner, {**frames, owner: exchanged(frames[owner], i, j)}, i, j
+
+
+@pytest.mark.parametrize("alignment", ["same", "intersect"])
+@pytest.mark.parametrize("level", ["coefficients", "strengths"])
+@pytest.mark.parametrize("every", [29, pytest.param(1, marks=pytest.mark.long)])
+def test_all_that_a_party_receives_differs_by_noise_alone(
+    level: str, alignment: str, every: int, heard: Run
+) -> None:
+    """Of pairs of rows both in the run by at most μ; of pairs of which one is not by at most 1.5·μ."""
+    rng = np.random.default_rng(5)
+    its, frames, mu = plan_for(level, alignment), made(rng), separation(2.0)
+    left_out = [3, 7, 9] if alignment == "intersect" else []
+    found = {"both": [0.0], "one": [0.0]}
+
+    def tables(whole: dict[str, pd.DataFrame], owner: str) -> dict[str, pd.DataFrame]:
+        other = "B" if owner == "A" else "A"
+        return {**whole, other: whole[other].drop(left_out).reset_index(drop=True)}
+
+    before = {owner: heard(its, tables(frames, owner)).copy() for owner in "AB"}
+    for owner, after, i, j in list(neighbours(frames))[::every]:
+        said = heard(its, tables(after, owner))
+        used = 2 - len({i, j} & set(left_out))
+        square = apart(before[owner], said, "B" if owner == "A" else "A")
+        found["both" if used == 2 else "one"].append(square if used else 0.0)
+        assert used or square < 1e-20
+    assert 0.01 * mu**2 < max(found["both"]) <= mu**2
+    assert max(found["one"]) <= (1.5 * mu) ** 2
+
+
+@pytest.mark.parametrize("level", ["coefficients", "strengths", "ranking", "explained", "canonical"])
+def test_statements_are_the_same_whatever_rows_a_partner_chooses(level: str, heard: Run) -> None:
+    rng = np.random.default_rng(6)
+    frames = {
+        "A": pd.concat([made(rng)["A"]] * 6, ignore_index=True).assign(id=[f"r{i}" for i in range(6 * N)]),
+        "B": pd.concat([made(rng)["B"]] * 6, ignore_index=True).assign(id=[f"r{i}" for i in range(6 * N)]),
+    }
+    its, stated = plan_for(level, "intersect"), set[str]()
+    for left_out in ([], [3, 15, 27], [0, 1, 2]):
+        chosen = {**frames, "B": frames["B"].drop(left_out).reset_index(drop=True)}
+        said = heard(its, chosen)
+        stated.add(str([line for line in said if line[0] == "A" and line[2] == "COLUMNS"]))
+    assert len(stated) == 1
