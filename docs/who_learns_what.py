@@ -15,6 +15,7 @@ from typing import get_args
 from mpc_spearman import learnt, load_plan
 from mpc_spearman.config import Estimator, Grant, OpenedTo, Plan, Protocol, Reveal, least
 from mpc_spearman.errors import PlanError
+from mpc_spearman.levels.view import statements
 from mpc_spearman.wire.kinds import place
 
 PAGE = Path(__file__).with_name("who_learns_what.md")
@@ -130,9 +131,31 @@ def tables() -> str:
             if what not in common
         ]
         lines += [""]
+    lines += _stated()
     shared = dict.fromkeys(what for rows in known.values() for what, _, _ in rows if what in common)
     lines += ["At every level, every party also learns " + "; ".join(shared) + "."]
     return "\n".join(lines)
+
+
+def _stated() -> list[str]:
+    """List what owners state about their columns without noise, at any level."""
+    whole, used = dict[str, None](), dict[str, None]()
+    for level, role in product(levels(), NAMES):
+        for choice, plan in plans(level, role):
+            if choice[6] == "statistical":
+                for owner in ("A", "B"):
+                    for found, facts in zip((whole, used), statements(plan, owner), strict=True):
+                        found |= dict.fromkeys(facts)
+    return [
+        "Without noise an owner states about its columns, of all rows of its table, whichever a run uses:",
+        "",
+        *(f"- {what}" for what in whole),
+        "",
+        "and of the rows of the run, to C alone, at `differences` and `coefficients`:",
+        "",
+        *(f"- {what}" for what in used),
+        "",
+    ]
 
 
 def main() -> int:

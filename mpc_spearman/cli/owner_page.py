@@ -14,7 +14,7 @@ from mpc_spearman.config import check_policy
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.view import learnt
+from mpc_spearman.levels.view import learnt, statements
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.loss import guess, in_words
@@ -48,6 +48,7 @@ def parts(plan: Plan, party: str) -> list[Part]:
     return [
         Part("What the run is for", tuple(purpose(plan))),
         Part("What others learn from our table", rows=tuple(leaves(plan, roster))),
+        Part("What we state about our columns, without noise", tuple(_states(plan, roster))),
         Part("What stays with us", tuple(_stays(plan, roster))),
         Part("What protects the results", tuple(_protects(plan, roster))),
         Part("What is not protected", tuple(_remains(plan, roster))),
@@ -126,6 +127,16 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
         for exact, whats in found.items():
             yield str(party), "; ".join(dict.fromkeys(whats)), exact
     yield from hidden
+
+
+def _states(plan: Plan, roster: Roster) -> Iterator[str]:
+    whole, used = statements(plan, roster.me.name)
+    if plan.results.precision == "exact":
+        whole, used = [], [*whole, *used]
+    if whole:
+        yield f"Of all rows of our table, whichever the run uses: {'; '.join(map(our, whole))}."
+    if used:
+        yield f"Of the rows of the run: {'; '.join(map(our, used))}."
 
 
 def our(what: str) -> str:

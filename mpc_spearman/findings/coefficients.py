@@ -14,7 +14,7 @@ from mpc_spearman.findings.sections import Line, Matrix, Section, Table, chance,
 from mpc_spearman.findings.strengths import Strengths
 from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
 from mpc_spearman.statistics import estimators, pvalues, reading, result_warnings
-from mpc_spearman.statistics.columns import Columns, Ties
+from mpc_spearman.statistics.columns import Columns, Flags, Ties
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS, intervals
 from mpc_spearman.units import printable
 
@@ -55,6 +55,10 @@ class Coefficients(Strengths):
             "columns' ties", "columns.csv", columns={"ties": _word, "skewness": float}, rows=_of_both
         ),
         "noise": _matrix("standard deviations of the noise", "noise.csv"),
+        "ranges": Form(
+            "columns' stated ranges", "ranges.csv", columns={"range": float, "weakened": bool},
+            rows=_of_both, derived=("weakened",),
+        ),
         "pvalues": _matrix("p-values", "pvalues.csv", ("*",)),
         "intervals": Form(
             "confidence intervals", "intervals.csv", ("party", "feature", "bound"), None, _with_ends, ("*",)
@@ -81,6 +85,10 @@ class Coefficients(Strengths):
             for name in ("coefficients", "noise")
             if name in numbers
         }
+        if "source_ranges" in numbers and "target_ranges" in numbers:
+            ranges = np.concatenate([numbers["source_ranges"], numbers["target_ranges"]])
+            held = {"range": ranges, "weakened": reading.weakened(ranges, copy.n)}
+            tables["ranges"] = pd.DataFrame(held, columns.index)
         if "estimators" in numbers:
             names = list(cls.tables["estimators"].columns or ())
             tables["estimators"] = pd.DataFrame(numbers["estimators"], features, names)
@@ -88,17 +96,26 @@ class Coefficients(Strengths):
             **super().derive(copy, numbers, labels),
             **tables,
             "columns": columns,
-            **cls.inferred(copy, tables["coefficients"], columns, tables.get("noise")),
+            **cls.inferred(copy, columns=columns, **_known(tables)),
         }
 
     @classmethod
     def inferred(
-        cls, copy: Copy, matrix: pd.DataFrame, columns: pd.DataFrame, noise: pd.DataFrame | None
+        cls,
+        copy: Copy,
+        matrix: pd.DataFrame,
+        columns: pd.DataFrame,
+        noise: pd.DataFrame | None,
+        ranges: pd.DataFrame | None = None,
     ) -> dict[str, pd.DataFrame]:
-        """Compute p-values, intervals and q-values of coefficients."""
+        """Compute p-values, intervals and q-values of coefficients.
+
+        A coefficient of a column that may be weakened has no interval: it may lie too near to 0.
+        """
         pairs, rho = evidence(copy, columns, len(matrix), noise), matrix.to_numpy()
         p = pvalues.pvalues(rho, **pairs)
         ends = np.stack(intervals(rho, confidence=copy.plan["confidence"], **pairs), axis=1)
+        ends[weakened_pairs(ranges, *matrix.shape)[:, None].repeat(2, axis=1)] = math.nan
         bounds = pd.MultiIndex.from_tuples(
             [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
         )
@@ -118,15 +135,22 @@ class Coefficients(Strengths):
         tables = {"coefficients": matrix, "columns": columns}
         if all("noise" in part.held for part in parts):
             tables["noise"] = pd.concat([part.held["noise"] for part in parts])
+        if all("ranges" in part.held for part in parts):
+            stated = pd.concat([part.held["ranges"] for part in parts])
+            tables["ranges"] = stated[~stated.index.duplicated()].reindex(columns.index)
         mu, counts = estimators.strengths(matrix.to_numpy(), copy.plan["strength"])
-        inferred = cls.inferred(copy, matrix, columns, tables.get("noise"))
+        inferred = cls.inferred(copy, columns=columns, **_known(tables))
         return {**tables, **inferred, **cls.merged_means(copy, parts, mu, counts)}
 
     def shows(self, numbers: Numbers) -> bool:
         role = self.copy.role
         known, of = self.held["columns"], "source" if role == "source" else "target"
-        own = known_columns(known[known.index.get_level_values("party") == self.copy.party])
-        return super().shows({**numbers, f"{of}_ties": own.ties, f"{of}_skewness": own.skewness})
+        mine = known.index.get_level_values("party") == self.copy.party
+        own = known_columns(known[mine])
+        numbers = {**numbers, f"{of}_ties": own.ties, f"{of}_skewness": own.skewness}
+        if "ranges" in self.held:
+            numbers = {**numbers, f"{of}_ranges": self.held["ranges"]["range"][mine].to_numpy()}
+        return super().shows(numbers)
 
     # --- what is said
 
@@ -145,7 +169,11 @@ class Coefficients(Strengths):
         pairs = evidence(self.copy, self.held["columns"], len(self.matrix), self.held.get("noise"))
         source, target, noise = pairs["source"], pairs["target"], np.asarray(pairs["noise"])
         testable = pvalues.testable(source, target, self.plan["estimator"]) & ~self.matrix.isna().to_numpy()
+        ranges = self.held.get("ranges")
+        testable &= ~weakened_pairs(ranges, *self.matrix.shape)
+        names = [] if ranges is None else [": ".join(label) for label in ranges.index[ranges["weakened"]]]
         return [
+            *result_warnings.weakened(names),
             *result_warnings.pvalues(**pairs),
             *result_warnings.intervals(self.held["intervals"].to_numpy()[::2], testable, self.n),
             *result_warnings.noise("coefficients", noise, 1 / np.sqrt(self.n - 1)),
@@ -225,6 +253,7 @@ class Coefficients(Strengths):
         if not math.isnan(low):
             return f"{number(low)} to {number(high)}"
         ties = "ties, under eq. 2" if self.plan["estimator"] == "paper" else "many ties"
+        ties += ", or may be weakened" if "ranges" in self.held else ""
         return f"none: {'too few rows' if self.n < INTERVAL_ROWS else ties}"
 
     def _flag(self, pair: Any) -> str:
@@ -330,6 +359,19 @@ def known_columns(table: pd.DataFrame) -> Columns:
     """Give what is known of columns as the statistics take it."""
     classes = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
     return Columns(classes, table["skewness"].to_numpy())
+
+
+def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flags:
+    """Return the pairs of which a column may be weakened, (rows, columns)."""
+    if ranges is None:
+        return np.zeros((rows, columns), dtype=bool)
+    flags = ranges["weakened"].to_numpy(dtype=bool)
+    found: Flags = flags[:rows, None] | flags[rows:]
+    return found
+
+
+def _known(tables: Mapping[str, Any]) -> dict[str, Any]:
+    return {"matrix": tables["coefficients"], "noise": tables.get("noise"), "ranges": tables.get("ranges")}
 
 
 def evidence(copy: Copy, columns: pd.DataFrame, rows: int, noise: pd.DataFrame | None) -> dict[str, Any]:

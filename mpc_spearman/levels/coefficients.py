@@ -40,15 +40,16 @@ from mpc_spearman.wire.messages import MAX_PAYLOAD
 
 # What some of the fields below tell.
 _TOLD = {
-    "ties": "the tie term of each feature, which shows whether it is constant and, if it has two values, the "
-    "sizes of the two groups",
-    "skewness": "the skewness of each feature's ranks, which shows, if it has two values, which group is "
-    "larger",
-    "stated ties": "of its whole table, whether each feature has no ties, some, many, two values, or one",
-    "stated skewness": "of its whole table, the rounded skewness of each feature's ranks",
+    "ties": "of the rows used, the tie term of each feature, which shows whether it is constant and, if it "
+    "has two values, the sizes of the two groups",
+    "skewness": "of the rows used, the skewness of each feature's ranks, which shows, if it has two values, "
+    "which group is larger",
+    "stated ties": "whether each feature has no ties, some, many, two values, or one",
+    "stated skewness": "the rounded skewness of each feature's ranks",
     "gaps": "the share of missing cells of each feature",
-    "factors": "by how much its features are scaled down in what is passed on, where the rows of the run "
-    "vary more than was stated of its whole table",
+    "two values": "of the rows used, which features have two values",
+    "factors": "of the rows used, by how much its features are scaled down in what is passed on, where they "
+    "vary more than was stated",
     "other ranges": "a rounded range of each feature of the other side",
     "other gaps": "the share of missing cells of each feature of the other side",
     "other ties": "whether each feature of the other side has no ties, some, many, two values, or one",
@@ -63,7 +64,7 @@ def described(columns: str, of_sum: bool = False) -> tuple[Field, ...]:
     factor = Field("sum_factor", "float64", (1,), _TOLD["factors"], precision=noisy)
     return (
         Field("ties", "int128", (columns,), _TOLD["ties"]),
-        Field("two_values", "flags", (columns,), "which features have two values"),
+        Field("two_values", "flags", (columns,), _TOLD["two values"]),
         Field("skewness", "float64", (columns,), _TOLD["skewness"]),
         Field("stated_ties", "int64", (columns,), _TOLD["stated ties"], precision=noisy),
         Field("stated_skewness", "float64", (columns,), _TOLD["stated skewness"], precision=noisy),

@@ -25,7 +25,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import Grid, Stated, columns, sums, untied
-from mpc_spearman.privacy.statements import Factors, Statements, factors, state_columns
+from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.wire.kinds import Row
 
@@ -182,6 +182,20 @@ class Level(ABC):
     def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> NDArray[np.float64]:
         """Return which share of each own column's variance the computation leaves out, (m,)."""
         return np.zeros(ranks.m)
+
+    def stated_ranges(self, stated: Statements, role: Role, n: int) -> NDArray[np.float64]:
+        """Return each column's stated range in a run of n rows, in ranges of a column without ties, (m,)."""
+        return columns(n, self.plan.estimator).scales(stated.vectors).widths / untied(n)
+
+    def weakened(self, shapes: Shapes, names: Sequence[str]) -> list[str]:
+        """Say which of the target's columns the choice of rows may have weakened, where means are known."""
+        if not (self.owners_add and self.of_features and names and rows_differ(self.plan)):
+            return []
+        flags = reading.weakened(shapes.of_target.widths / untied(shapes.n), shapes.n)
+        owner = self.plan.parties.target.name
+        return result_warnings.weakened(
+            [f"{owner}: {name}" for name, flag in zip(names, flags, strict=True) if flag]
+        )
 
     def resolutions(self, shapes: Shapes) -> tuple[float, float]:
         """Return to multiples of what elements of a sum of columns, and of single columns, are rounded."""

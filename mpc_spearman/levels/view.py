@@ -174,3 +174,20 @@ def learnt(plan: Plan | Mapping[str, Any]) -> list[dict[str, str]]:
         With the keys ``role``, ``party``, ``what``, ``from`` and ``phase``.
     """
     return VIEW.learnt(plan.terms if isinstance(plan, Plan) else Terms.of_result(plan))
+
+
+#: With which words a fact begins that an owner sends of the rows of a run, not of its whole table.
+_OF_THE_RUN = "of the rows used, "
+
+
+def statements(plan: Plan, owner: str) -> tuple[list[str], list[str]]:
+    """Return what an owner states about its columns without noise: of its whole table, of a run's rows."""
+    stated = dict.fromkeys(
+        row["what"]
+        for row in learnt(plan)
+        if owner in row["from"].split(", ")
+        and row["phase"] in (Kind.COLUMNS.phase, Kind.DESCRIPTION.phase)
+        and "feature names" not in row["what"]
+    )
+    used = [what for what in stated if what.startswith(_OF_THE_RUN) or "kurtosis" in what]
+    return [what for what in stated if what not in used], [what.removeprefix(_OF_THE_RUN) for what in used]

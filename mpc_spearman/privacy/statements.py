@@ -20,7 +20,6 @@ from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.privacy.scales import (
     NOTHING,
-    SLACK,
     Scales,
     Stated,
     columns,
@@ -30,11 +29,8 @@ from mpc_spearman.privacy.scales import (
     width_of_sum,
     widths,
 )
-from mpc_spearman.statistics.columns import Columns, Flags, Floats, rounded
+from mpc_spearman.statistics.columns import Columns, Floats, rounded
 from mpc_spearman.statistics.reading import mean_length
-
-#: Rows outside the largest group, below which a random choice of rows often weakens a column.
-_FEW = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,17 +139,3 @@ def factors(
         scaled = np.divide(each * units, stated.widths, out=np.zeros(ranks.m), where=stated.widths > 0)
         each = each * min(1.0, math.sqrt(stated.spread / max(diameter(ranks.matrix, scaled), 2.0**-20)))
     return Factors(each, of_all)
-
-
-def weakened(plan: Plan, times: Floats, n: int) -> Flags:
-    """Say which columns a choice of n rows may often weaken, (m,), from their stated ranges alone.
-
-    `times` are these in ranges of a column without ties. That of a flag which a share p of the rows has is
-    1/√(12·p·(1 - p)). A random choice of rows has some `_FEW` of them now and then so much more rarely that
-    its range is beyond what is stated. No range is beyond √2, that of a single row.
-    """
-    if not rows_differ(plan):
-        return np.zeros(len(times), dtype=bool)
-    own = times / (SLACK * 2**0.25)
-    found: Flags = (times > SLACK * 1.001) & (own < math.sqrt(n / 6)) & (n < _FEW * 12 * np.square(own))
-    return found

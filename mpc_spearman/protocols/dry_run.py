@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.refusals import listed, show
 from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
@@ -15,6 +16,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.level import Foreseen
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.charge import ledger_state
 from mpc_spearman.protocols.load import many_ids, own_tables, range_factors
 from mpc_spearman.protocols.protect import too_few_rows
@@ -75,9 +77,36 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
         *row_cautions(ranks, table.features),
         *too_few_rows(plan, stated, roster.me.role, shapes),
         *_told_exactly(plan, table, ranks),
+        *_could_be_rarer(plan, table, stated),
     )
     foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
     return DryRun(table, ranks, foreseen, tuple(refusals), cautions, ledger)
+
+
+#: By how much a column's range grows if the rows used have its rare values half as often, beyond the step of
+#: the grid that is stated in addition.
+_HALF_AS_OFTEN = 1.2
+
+
+def _could_be_rarer(plan: Plan, table: Table, stated: Statements) -> list[str]:
+    """Propose ``policy.range`` for columns with rare values, where a run may use other rows."""
+    level = level_of(plan)
+    if not (level.noisy and rows_differ(plan)) or len(stated.vectors.ranges) != table.m:
+        return []
+    more = plan.owner(table.party).policy.range
+    rare = [
+        name
+        for name, step in zip(table.features, stated.vectors.ranges, strict=True)
+        if step > 1 and name not in more
+    ]
+    if not rare:
+        return []
+    keys = ", ".join(f"{show(name)}: {_HALF_AS_OFTEN:g}" for name in rare[:10])
+    return [
+        f"results about {listed(rare)} are weakened if the rows of a run have rare values more rarely than "
+        f"this table. For rows that have them half as often, set policy: {{range: {{{keys}}}}}, with "
+        f"{_HALF_AS_OFTEN:g} times the noise"
+    ]
 
 
 #: Rows outside the largest group below which a column's exact numbers are next to values of single rows.

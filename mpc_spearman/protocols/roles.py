@@ -19,10 +19,11 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.findings.tables import Labels, Numbers
-from mpc_spearman.levels import findings_of
+from mpc_spearman.levels import findings_of, level_of
 from mpc_spearman.levels.level import Descriptions, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.account import account, sign_and_part
 from mpc_spearman.protocols.agree import agree, align
 from mpc_spearman.protocols.charge import charge, check_columns, start
@@ -60,7 +61,7 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     opened = contribute(run, own, shapes)  # nothing, unless the order is opened to the target
     given = receive_result(run, own, shapes)
     numbers, warnings = conclude(run, opened, Descriptions(), shapes)
-    result = _own_result(run, table, ranks, shapes, {**given, **numbers}, warnings)
+    result = _own_result(run, table, ranks, stated, shapes, {**given, **numbers}, warnings)
     result = sign_and_part(run, result)
     return write_rows(run, table, result)
 
@@ -77,6 +78,7 @@ def run_coordinator(run: Run) -> Result:
     numbers, warnings = conclude(run, opening(), told, shapes)
     names = told.of_sources("names"), told.target.names
     publish(run, numbers, told, shapes)
+    warnings = [*warnings, *level_of(run.plan).weakened(shapes, told.target.names)]
     result = _result(run, shapes.n, numbers, shapes.labels(*names), warnings)
     return sign_and_part(run, result)
 
@@ -85,6 +87,7 @@ def _own_result(
     run: Run,
     table: Table,
     ranks: Ranks,
+    stated: Statements,
     shapes: Shapes,
     known: Mapping[str, Any],
     warnings: Sequence[str],
@@ -95,9 +98,17 @@ def _own_result(
         labels = shapes.labels(known.get("source_names", ()), table.features)
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
-    known = {**known, f"{me.role.value}_ties": own.ties, f"{me.role.value}_skewness": own.skewness}
+    known = {
+        **known,
+        f"{me.role.value}_ties": own.ties,
+        f"{me.role.value}_skewness": own.skewness,
+        f"{me.role.value}_gaps": ranks.gaps,
+    }
+    if rows_differ(plan):
+        known[f"{me.role.value}_ranges"] = level_of(plan).stated_ranges(stated, me.role, table.n)
     warnings = [
         *warnings,
+        *level_of(plan).weakened(shapes, labels.target),
         *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
         *(impossible(plan, known["counts"], shapes) if "counts" in known else ()),
     ]

@@ -15,6 +15,9 @@ from mpc_spearman.statistics.columns import Columns, Flags, Floats, upper_share
 #: A test that "shows" something finds it with this probability, at this level.
 POWER, LEVEL = 0.8, 0.05
 _HALVINGS = 52
+#: Rows expected outside the largest group below which a random choice of rows may weaken a column.
+FEW_OUTSIDE = 60
+_STATED_LARGER = 1.21
 
 
 def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
@@ -79,6 +82,19 @@ def unresolved(strengths: Floats, error: Floats | float) -> Flags:
     squares = np.broadcast_to(np.square(error), strengths.shape)
     apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
     return ~apart
+
+
+def weakened(ranges: Floats, n: int) -> Flags:
+    """Say which columns a choice of n rows from a table may often weaken, from their stated ranges alone.
+
+    `ranges` are in ranges of a column without ties, and stated up to 1.21 times as large as they are in the
+    whole table (docs/guarantee.md, "Other rows than all"). That of a flag which a share p of the rows has is
+    1/√(12·p·(1 - p)). If some `FEW_OUTSIDE` rows or fewer are expected to have it, a random choice has now
+    and then so few that the range is beyond what is stated. No range is beyond √2, that of a single row.
+    """
+    whole = ranges / _STATED_LARGER
+    found: Flags = (ranges > 1.02) & (whole < math.sqrt(n / 6)) & (n < FEW_OUTSIDE * 12 * np.square(whole))
+    return found
 
 
 def largest(flags: Columns, n: int) -> Floats:

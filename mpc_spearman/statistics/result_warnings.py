@@ -156,6 +156,16 @@ def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
     )
 
 
+def weakened(columns: Sequence[str]) -> list[str]:
+    """Name the columns, as party and feature, that the choice of the run's rows may have weakened."""
+    return _listed(
+        f"{_number(len(columns), 'column')} may be weakened: of so few rows a random choice may have rare "
+        "values more rarely than was stated of the whole table. Results about them may be nearer to 0, and "
+        "their coefficients have no confidence interval",
+        columns,
+    )
+
+
 def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
     """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
     reason = "ties skew both columns so much that an interval would cover too rarely"
