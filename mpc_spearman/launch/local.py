@@ -18,6 +18,7 @@ from mpc_spearman.launch import progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
 from mpc_spearman.launch.pipe import Assignment
+from mpc_spearman.launch.status import Status
 from mpc_spearman.results import run_directory
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def run_local(
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))
                 run_directory.check_replaceable(target / name)
+                earlier = (target / name / "result.json").exists()
+                if earlier:  # should this run fail, that one is marked as earlier
+                    stack.enter_context(Status(target / name, name, checked.digest().hex()))
         server = server or stack.enter_context(ForkServer())
         server.prepare(checked.protocol)
         # Slow, and meanwhile the server imports more.

@@ -68,7 +68,7 @@ class Status:
         }  # fmt: skip
 
     def __enter__(self) -> Status:
-        self._write(durable=True)
+        self._write(first=True)
         with suppress(RuntimeError):  # no thread may be started: then the run ends at once, and says so
             self._thread.start()
         return self
@@ -107,7 +107,7 @@ class Status:
             except OutputError:  # a disk that is full for a while ends no run
                 continue
 
-    def _write(self, *, durable: bool = False) -> None:
+    def _write(self, *, first: bool = False) -> None:
         result = self._result_file()
         self._content |= {
             "updated": _now(),
@@ -118,7 +118,7 @@ class Status:
             else "here",
         }
         text = json.dumps(self._content, indent=2) + "\n"
-        run_directory.write_status(self._directory, text, durable=durable)
+        run_directory.write_status(self._directory, text, first=first)
 
 
 def exit_code(error: BaseException | None) -> int:

@@ -129,19 +129,21 @@ class Room:
             self._file = None
 
 
-def write_status(directory: Path, text: str, *, durable: bool = False) -> None:
-    """Write ``status.json`` of a run that has reserved the directory (`locked`), which is made if missing.
+def write_status(directory: Path, text: str, *, first: bool = False) -> None:
+    """Write ``status.json`` of a run that has reserved the directory (`locked`).
 
-    `durable` returns only once the disk has it. `OutputError` if it cannot be written.
+    The `first` time this makes the directory, and returns only once the disk has the file. `OutputError` if
+    it cannot be written.
     """
-    # Beside the directory, where it is in no role's way that replaces the directory meanwhile.
+    # Beside the directory, which a role replaces by another one in the end: nothing may come between.
     part = directory.with_name(f".{directory.name}.status.part")
     try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if first:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         part.unlink(missing_ok=True)  # of a run that was killed
-        create(part, text.encode(), durable=durable)
+        create(part, text.encode(), durable=first)
         part.replace(directory / STATUS)
-        if durable:
+        if first:
             sync_folder(directory)
     except OSError as error:
         part.unlink(missing_ok=True)

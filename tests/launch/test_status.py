@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import OutputError, TableError
+from mpc_spearman import run_local
+from mpc_spearman.errors import AlignmentError, OutputError, TableError
 from mpc_spearman.launch import status
 from mpc_spearman.launch.supervisor import Usage
 from mpc_spearman.results import run_directory
 from support.members import Members
+from support.plans import LIGHT, mapping
 from support.processes import eventually, full_disk
+from support.references import normal_tables
 
 
 def wait_for_connect(folder: Path, after: int) -> None:
@@ -74,7 +77,7 @@ def test_a_full_disk_is_named_at_the_beginning_and_ends_nothing_later(
 
 def test_a_part_that_a_killed_run_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".A.status.part").write_text("{")
-    run_directory.write_status(tmp_path / "A", "{}")
+    run_directory.write_status(tmp_path / "A", "{}", first=True)
     assert [path.name for path in tmp_path.rglob("*")] == ["A", "status.json"]
 
 
@@ -107,3 +110,19 @@ def test_a_run_that_is_killed_or_stopped_in_the_folder_of_an_earlier_one(tmp_pat
         assert found["process"] != done["process"]
         age = datetime.now(timezone.utc) - datetime.fromisoformat(found["updated"])
         assert age < timedelta(minutes=1)
+
+
+def test_a_failed_run_on_this_machine_marks_the_earlier_result(tmp_path: Path) -> None:
+    tables, out = normal_tables(), tmp_path / "out"
+    run_local(mapping(**LIGHT), tables, out=out)
+    assert not list(out.glob("*/status.json"))
+    unfit = {**tables, "A": tables["A"].assign(id=range(1000, 1000 + len(tables["A"])))}
+    with pytest.raises(AlignmentError):
+        run_local(mapping(**LIGHT), unfit, out=out)
+    marks = [read(out / name) for name in "CBA"]
+    assert {(one["state"], one["error"], one["result"]) for one in marks} == {
+        ("ended", "AlignmentError", "of an earlier run")
+    }
+    run_local(mapping(**LIGHT), tables, out=out)
+    marks = [read(out / name) for name in "CBA"]
+    assert {(one["state"], one["error"], one["result"]) for one in marks} == {("ended", None, "here")}
