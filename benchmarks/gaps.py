@@ -17,7 +17,7 @@ import measuring
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.data.ranks import rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.statistics.columns import Columns, Floats
 from mpc_spearman.statistics.pvalues import pvalues
 

@@ -227,7 +227,7 @@ class Coefficients(Level):
             "strengths": mu,
             "counts": counts,
             "coefficients": rho,
-            "errors": self.errors(told.sources, shapes),
+            "errors": self.errors(told, shapes),
             "source_ties": columns.ties(ties, told.of_sources("two_values"), n),
             "source_skewness": np.array(told.of_sources("skewness")),
             "source_gaps": np.array(told.of_sources("gaps")),

@@ -46,6 +46,8 @@ class Description:
     stated_ties: tuple[int, ...] = ()
     stated_skewness: tuple[float, ...] = ()
     gaps: tuple[float, ...] = ()
+    #: The largest share of missing cells of its columns, if these shares are not told.
+    most_gaps: float = 0.0
     #: By what each column, and their sum, is multiplied in what is passed on.
     factors: tuple[float, ...] = ()
     sum_factor: float = 1.0
@@ -249,15 +251,18 @@ class Level(ABC):
         was opened: whether a run goes on must not depend on it.
         """
 
-    def errors(self, sources: Sequence[Description], shapes: Shapes) -> NDArray[np.float64]:
-        """Compute the standard errors of strengths, (m_B,), from what each source states of its columns."""
+    def errors(self, told: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+        """Compute the standard errors of strengths, (m_B,), from what each owner states of its columns."""
         paper = self.plan.estimator == "paper"
         columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
         of_all = max(1, sum(columns.values()))
         lengths = [
-            source.length * count / of_all for source, count in zip(sources, columns.values(), strict=True)
+            source.length * count / of_all
+            for source, count in zip(told.sources, columns.values(), strict=True)
         ]
-        return np.full(shapes.m_target, reading.strength_error(lengths, shapes.n))
+        most = [max(source.gaps, default=source.most_gaps) for source in told.sources]
+        of_target = np.array(told.target.gaps or (0.0,) * shapes.m_target)
+        return reading.strength_errors(lengths, most, of_target, shapes.n)
 
     @abstractmethod
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:

@@ -59,8 +59,8 @@ class Strengths(Level):
     findings: ClassVar[type[Findings]] = shown.Strengths
     opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (
-        rows.CONSTANT,
-        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH,)),
+        Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (rows.WHICH_CONSTANT, rows.GAPS)),
+        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH, rows.MOST_GAPS)),
         *SCALED,
         *MASKED,
         *rows.split_noise(),
@@ -169,7 +169,7 @@ class Strengths(Level):
         numbers: dict[str, Any] = {
             "strengths": mu,
             "counts": counts,
-            "errors": self.errors(told.sources, shapes),
+            "errors": self.errors(told, shapes),
         }
         if self.noisy:
             owners, unit = len(shapes.features) + 1, encoding.source_scale * encoding.target_scale

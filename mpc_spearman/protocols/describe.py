@@ -33,6 +33,7 @@ DESCRIBED: dict[str, Callable[[Table, Ranks, Statements, Factors], Any]] = {
     "skewness": lambda table, ranks, stated, factors: ranks.skewness,
     "length": lambda table, ranks, stated, factors: np.array([stated.length]),
     "gaps": lambda table, ranks, stated, factors: stated.gaps,
+    "most_gaps": lambda table, ranks, stated, factors: np.array([stated.gaps.max()]),
     "stated_ties": lambda table, ranks, stated, factors: stated.columns.ties,
     "stated_skewness": lambda table, ranks, stated, factors: stated.columns.skewness,
     "factors": lambda table, ranks, stated, factors: factors.columns,
@@ -72,12 +73,13 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
         possible(*of, n) for of in zip(skewness, two_values, ties, strict=True)
     ):
         raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n} rows")
-    factors, shares = (*told.get("factors", ()), *told.get("sum_factor", ())), told.get("gaps", ())
+    factors = (*told.get("factors", ()), *told.get("sum_factor", ()))
+    shares = (*told.get("gaps", ()), *told.get("most_gaps", ()))
     if not all(0 <= value <= 1 for value in (*factors, *shares)):
         raise ProtocolViolation(f"{owner} sent a factor or a share of missing cells that is not from 0 to 1")
     classes, bends = told.get("stated_ties", ()), told.get("stated_skewness", ())
     if not all(one in list(Ties) for one in classes) or not all(map(math.isfinite, bends)):
         raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")
     told |= {"constant": told.get("constant", ()) or tuple(term == total(n) for term in ties)}
-    sums = told.pop("sum_factor", (1.0,))
-    return Description(**told, length=float(lengths[0]), sum_factor=float(sums[0]))
+    sums, most = told.pop("sum_factor", (1.0,)), told.pop("most_gaps", (0.0,))
+    return Description(**told, length=float(lengths[0]), sum_factor=float(sums[0]), most_gaps=float(most[0]))

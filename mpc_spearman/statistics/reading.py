@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
@@ -64,13 +63,28 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     return float(np.sqrt(max(square, 0.0))) / count
 
 
-def strength_error(norms: Sequence[float], n: int) -> float:
-    """Compute the standard error of a strength whose target column is independent of the sources'.
+def strength_errors(
+    norms: Sequence[float], most_gaps: Sequence[float], target_gaps: Floats, n: int
+) -> Floats:
+    """Compute the standard errors of strengths, (m_B,), whose target columns are independent of the sources'.
 
-    `norms` are each source's `mean_length` times its share of all columns. With several sources this is an
-    upper bound: docs/statistics.md, "Strengths".
+    Parameters
+    ----------
+    norms : sequence of float
+        Each source's `mean_length` times its share of all columns. With several sources the sum is an upper
+        bound: docs/statistics.md, "Strengths".
+    most_gaps : sequence of float
+        The largest share of missing cells of each source's columns.
+    target_gaps : (m_B,) float64
+        The share of missing cells of each target column. Where the same people lack both, fewer rows vary;
+        n·(1 - min) of them do at least, as in `mpc_spearman.statistics.columns.counted_rows`.
+    n : int
+        Rows.
     """
-    return sum(norms) / math.sqrt(n - 1)
+    errors = np.zeros(target_gaps.shape)
+    for norm, gaps in zip(norms, most_gaps, strict=True):
+        errors += norm / np.sqrt(np.maximum(n * (1 - np.minimum(gaps, target_gaps)) - 1, 1.0))
+    return errors
 
 
 def unresolved(strengths: Floats, error: Floats | float) -> Flags:

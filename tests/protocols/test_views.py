@@ -138,6 +138,7 @@ def test_metadata_are_what_the_tables_say(level, estimator):
             "skewness": known(party).skewness.tolist(),
             "length": [length(party, estimator)],
             "gaps": [0.0] * len(FEATURES[party]),
+            "most_gaps": [0.0],
         }
         for party in "AB"
     }

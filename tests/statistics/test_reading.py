@@ -41,7 +41,8 @@ def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, es
     rho = target @ (ranks.matrix / scales[:, None]).T
     kept = rho if estimator == "paper" else rho[:, lengths > 0]
     mu = (np.abs(kept) if strength == "mean_abs" else kept).mean(axis=1)
-    error = reading.strength_error([reading.mean_length(ranks, strength, estimator)], n)
+    norm = reading.mean_length(ranks, strength, estimator)
+    (error,) = reading.strength_errors([norm], [0.0], np.zeros(1), n)
     assert mu.std() == pytest.approx(error, rel=0.03)
     if strength == "mean_abs" and estimator == "tie_corrected":
         assert mu.mean() == pytest.approx(0.8 / math.sqrt(n - 1), rel=0.03)
@@ -82,3 +83,17 @@ def test_a_receiver_is_told_skewness_to_within_a_tenth() -> None:
     assert told[:2].tolist() == [0, 0]
     np.testing.assert_allclose(told[2:], exact[2:], rtol=2 ** (1 / 8) - 1 + 1e-9)
     assert rounded(exact * 1.001).tolist() == told.tolist()
+
+
+def test_errors_of_strengths_allow_for_people_who_lack_values_at_both_sides() -> None:
+    generator, n, m = np.random.default_rng(8), 400, 3000
+    missing = generator.random(n) < 0.5
+    source = [np.ma.masked_array(generator.normal(size=n), missing) for _ in range(5)]
+    target = rank_columns([np.ma.masked_array(generator.normal(size=n), missing) for _ in range(m)])
+    ranks = rank_columns(source)
+    units = [side.matrix / np.linalg.norm(side.matrix, axis=1)[:, None] for side in (ranks, target)]
+    strengths = (units[0] @ units[1].T).mean(axis=0)
+    norm = reading.mean_length(ranks, "mean", "tie_corrected")
+    error = reading.strength_errors([norm], [ranks.gaps.max()], target.gaps, n)[0]
+    assert strengths.std() == pytest.approx(error, rel=0.06)
+    assert strengths.std() > 1.3 * reading.strength_errors([norm], [0.0], target.gaps, n)[0]

@@ -22,7 +22,7 @@ _EVERYTHING = (
 DESCRIPTION = {
     "differences": _EVERYTHING,
     "coefficients": _EVERYTHING,
-    "strengths": ("length:float64", "names:texts*mB constant:flags*mB"),
+    "strengths": ("length:float64 most_gaps:float64", "names:texts*mB constant:flags*mB gaps:float64*mB"),
 }
 #: What the coordinator receives of the values, block by block at ``differences``, else once.
 SHARE = {
