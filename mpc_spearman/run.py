@@ -62,6 +62,8 @@ class Notes:
     common: int | None = None
     #: Whether this run has a line in the owner's ledger.
     in_ledger: bool = False
+    #: Whether it is charged there.
+    charged: bool = False
     #: The target's tag of its row ids, for its own result only.
     alignment: str | None = None
 

@@ -31,8 +31,9 @@ _MEANING = """\
 used: the sum of the privacy losses (privacy.loss) of the counted runs, and the limit (policy.lifetime) at the
 last run. At 2, an attacker who knows everything except which of two rows is whose guesses right 84 times in
 100 at most; at 4, 92 times. of values: the same for runs with privacy.unit: value. without bound: exact runs,
-which no sum covers. A run counts once it is charged, even if it fails later. At coefficients and differences
-the coordinator's exact numbers are listed but not counted: it is trusted not to pass them on."""
+which no sum covers. A run counts once it is charged, unless it failed before any of our results had left. At
+coefficients and differences the coordinator's exact numbers are listed but not counted: it is trusted not to
+pass them on."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -79,8 +80,14 @@ def _history(entries: Sequence[Entry]) -> Table:
             if run is not None and run.rows != entry.started.rows:
                 rows = f"{run.rows:,} of {rows}"
             parts = [_members(entry, run, ends.get(entry.started.id))]
-            parts += [_results(run) if run else "no results: it ended before it was charged"]
-            if end := ends.get(entry.started.id):
+            end = ends.get(entry.started.id)
+            if run is None:
+                parts.append("no results: it ended before it was charged")
+            elif end is not None and end.taken_back:
+                parts.append("no results: taken back, because it ended before any of our results left")
+            else:
+                parts.append(_results(run))
+            if end is not None:
                 parts.append(f"ended by {end.error} of {end.party} in {end.phase}")
             said = "; ".join(filter(None, parts))
             table.add_row(entry.time, _plan(entry.started), rows, str(entry.started.columns), Text(said))

@@ -6,7 +6,8 @@ key of another is both. A run without noise (``results.precision: exact``) has n
 in the sum. So is the coordinator's own exact copy at ``coefficients`` and ``differences``.
 
 A run has a line when it starts (`Started`), before anything about the table is sent, and one that charges it
-(`Charge`), before anything that is computed from columns is sent. If it fails, a line says how (`Ended`).
+(`Charge`), before anything that is computed from columns is sent. If it fails, a line says how (`Ended`), and
+perhaps takes the charge back.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Charge(Section):
 class Ended(Section):
     """How a run ended that failed: an error's class, whose it was, and the phase.
 
-    `rows` are the rows that all have, if the parties have found them.
+    `rows` are the rows that all have, if the parties have found them. `taken_back` says that the run's charge
+    does not count: nothing had left that depends on the rows of the run, but their number.
     """
 
     time: str
@@ -97,6 +99,7 @@ class Ended(Section):
     party: str
     phase: str
     rows: int | None = None
+    taken_back: bool = False
 
 
 def _printable(text: str) -> str:
@@ -144,11 +147,16 @@ class Balance:
         return name in self.names or (bool(told.identity) and told.identity in self.identities)
 
 
-def balances(entries: Iterable[Entry]) -> list[Balance]:
+def taken_back(entries: Iterable[Entry]) -> set[str]:
+    """Return the ids of runs whose charges do not count."""
+    return {entry.ended for entry in entries if isinstance(entry, Ended) and entry.taken_back}
+
+
+def balances(entries: Sequence[Entry]) -> list[Balance]:
     """Add up the losses of each partner, in order of first appearance."""
-    known: list[Balance] = []
+    known, without = list[Balance](), taken_back(entries)
     for entry in entries:
-        if isinstance(entry, Charge):
+        if isinstance(entry, Charge) and entry.run.id not in without:
             known = _added(known, entry.run.told, entry.time)
         elif isinstance(entry, Forgotten):
             known = [

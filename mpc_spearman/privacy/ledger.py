@@ -40,6 +40,7 @@ from mpc_spearman.privacy.charges import (
     balances,
     new_partners,
     over_lifetime,
+    taken_back,
 )
 
 FORMAT = 3
@@ -85,13 +86,12 @@ class Ledger:
             entries, check = self._read(file)
             if approval is not None:
                 check_used(approval, entries)
-            self._add(file, check, Started(time=_now(), started=run, approval=_digest(approval)))
+            self._add(file, check, Started(time=now(), started=run, approval=_digest(approval)))
 
-    def end(self, run: str, error: str, party: str, phase: str, rows: int | None) -> None:
-        """Write down how a run failed, as `Ended` has it."""
+    def end(self, entry: Ended) -> None:
+        """Write down how a run failed."""
         with self._opened("r+b") as file:
             _, check = self._read(file)
-            entry = Ended(time=_now(), ended=run, error=error, party=party, phase=phase, rows=rows)
             self._add(file, check, entry)
 
     def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
@@ -106,7 +106,7 @@ class Ledger:
             if approval is not None:
                 check_used(approval, entries, run.id)
             self._refuse(run.party, run.told, entries, lifetime)
-            self._add(file, check, Charge(time=_now(), run=run, approval=_digest(approval)))
+            self._add(file, check, Charge(time=now(), run=run, approval=_digest(approval)))
         return list(new_partners(run.told, entries))
 
     def _refuse(
@@ -132,7 +132,7 @@ class Ledger:
                 hint = nearest(partner, partners) or f"; partners: {', '.join(partners) or 'none'}"
                 raise PlanError(f"{self.path}: no counted run revealed anything to {shown(partner)}{hint}")
             try:
-                entry = Forgotten(time=_now(), partner=partner, reason=reason)
+                entry = Forgotten(time=now(), partner=partner, reason=reason)
             except ValidationError:
                 raise PlanError(
                     "the reason for forgetting a partner is needed, on one printable line"
@@ -204,7 +204,7 @@ class Ledger:
         if rest:
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line {len(lines) + 2} is cut short. If a run was killed while "
-                "writing it, that run had sent nothing: delete the line. Otherwise restore a copy"
+                "writing it, it had sent nothing that needs the line: delete it. Otherwise restore a copy"
             )
         return entries, check
 
@@ -216,9 +216,10 @@ class Ledger:
 def check_used(approval: Approval, entries: Sequence[Entry], run: str = "") -> None:
     """Refuse an approval that other runs than this one have used up; raises `ApprovalError`.
 
-    A run uses it if it was charged, or if it has told others whom the owner's table has.
+    A run uses it if its charge counts, or if it has told others whom the owner's table has.
     """
     charges = [one for one in entries if isinstance(one, Charge) and one.approval == approval.digest]
+    charges = [one for one in charges if one.run.id not in taken_back(entries)]
     members = [one for one in entries if isinstance(one, Started) and one.approval == approval.digest]
     runs = {one.started.id for one in members if one.tells_members} | {one.run.id for one in charges} - {""}
     used = len(runs - {run}) + sum(not one.run.id for one in charges)  # earlier versions gave runs no id
@@ -264,5 +265,6 @@ def _parsed(entry: Mapping[str, Any]) -> Entry:
     return Charge(time=entry["time"], run=of_then, approval=entry.get("approval", ""))
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time of an entry that is written now."""
     return f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"

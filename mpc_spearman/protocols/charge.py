@@ -13,8 +13,8 @@ from mpc_spearman.errors import MpcSpearmanError, PlanError, PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role, Roster
-from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Told, balances
-from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Ended, Told, balances
+from mpc_spearman.privacy.ledger import Ledger, now
 from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.aborts import notice
@@ -106,24 +106,51 @@ def charge(run: Run, table: Table) -> None:
     """Write the run into the owner's ledger, or refuse it because of what a partner learnt in earlier runs.
 
     This is the last step before anything computed from an owner's columns leaves. The entry is then on the
-    disk, and is never removed.
+    disk, and is never removed; only `end` may take it back.
     """
     if (ledger := ledger_of(run)) is not None:
         entry = _entry(run, table, told(run.plan, run.roster))
-        for remark in ledger.charge(entry, _policy(run).lifetime, run.approval):
+        remarks = ledger.charge(entry, _policy(run).lifetime, run.approval)
+        run.notes.charged = True
+        for remark in remarks:
             run.say(remark)
 
 
 def end(run: Run, error: BaseException) -> None:
-    """Write into the owner's ledger, if the run is in it, how it failed. Raises nothing."""
+    """Write into the owner's ledger, if the run is in it, how it failed. Raises nothing.
+
+    A charge is taken back if nothing has left that depends on the rows of the run, but their number. A
+    process that is killed writes nothing, so that its run stays charged.
+    """
     ledger = ledger_of(run)
     if ledger is None or not run.notes.in_ledger:
         return
     what, whose, phase = notice(error, run.roster.me.name, run.meter.current)
+    entry = Ended(
+        time=now(),
+        ended=run.links.run.hex(),
+        error=what,
+        party=whose,
+        phase=phase,
+        rows=run.notes.common,
+        taken_back=run.notes.charged and not _has_told(run),
+    )
     try:
-        ledger.end(run.links.run.hex(), what, whose, phase, run.notes.common)
+        ledger.end(entry)
     except MpcSpearmanError as problem:
         run.say(f"the ledger does not say how this run ended: {problem}")
+
+
+def _has_told(run: Run) -> bool:
+    """Return whether a charged run has sent something that depends on which rows it is about.
+
+    Statements do not, which are of the whole table, except where there is no noise; nor do masked columns by
+    themselves. An owner's own term, or ciphertext, does, and so does what the coordinator is told where it
+    makes exact coefficients. A message counts from when it is queued.
+    """
+    level, phases = level_of(run.plan), ["encrypt", "evaluate", "reveal"]
+    phases += ["describe"] * (not (level.noisy and level.owners_add)) + ["protect"] * (not level.noisy)
+    return any(run.meter.costs[phase].messages for phase in phases)
 
 
 def _policy(run: Run) -> Policy:

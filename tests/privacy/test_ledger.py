@@ -9,7 +9,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,8 +21,9 @@ from hypothesis import strategies as st
 from mpc_spearman.cli.main import main
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import OutputError, PlanError, PolicyError
-from mpc_spearman.privacy.charges import Charge, ChargedRun, Forgotten, Told, balances
-from mpc_spearman.privacy.ledger import Ledger
+from mpc_spearman.privacy import ledger as ledger_module
+from mpc_spearman.privacy.charges import Charge, ChargedRun, Ended, Forgotten, Told, balances
+from mpc_spearman.privacy.ledger import Ledger, now
 
 EXACT = Told(what="coefficients", loss=None, counted=False)
 
@@ -31,6 +35,10 @@ def make_run(plan: int = 1, loss: float | None = 2.0, identity: str = "", **othe
 
 def charge(ledger: Ledger, run: ChargedRun, lifetime: float = 6.0) -> list[str]:
     return ledger.charge(run, lifetime)
+
+
+def ended(run: str, *, taken_back: bool) -> Ended:
+    return Ended(time=now(), ended=run, error="PeerDied", party="C", phase="reveal", taken_back=taken_back)
 
 
 @pytest.fixture
@@ -135,6 +143,29 @@ def test_a_name_of_one_line_with_the_key_of_another_has_the_losses_of_both(tmp_p
         charge(ledger, both, 7.0)
 
 
+def test_a_charge_that_is_taken_back_does_not_count_and_stays_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    ledger = Ledger.begin(tmp_path / "ledger")
+    for number in (1, 2, 3):
+        run = make_run(number).model_copy(update={"id": str(number)})
+        ledger.start(run)
+        charge(ledger, run, 4.0)
+        if number == 2:
+            ledger.end(ended("2", taken_back=True))
+    (one,) = balances(ledger.entries())
+    assert (one.row, one.runs) == (4.0, 2)
+    with pytest.raises(PolicyError, match="was told 4 in 2 runs"):
+        charge(ledger, make_run(4), 4.0)
+    assert main(["ledger", str(ledger.path)]) == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert (
+        "no results: taken back, because it ended before any of our results left; ended by PeerDied of C"
+        in line
+    )
+
+
 def test_exact_runs_values_and_the_coordinators_copy_are_not_in_the_sum(tmp_path: Path) -> None:
     ledger = Ledger.begin(tmp_path / "ledger")
     charge(ledger, make_run(1, None))
@@ -198,7 +229,7 @@ def test_a_line_that_is_cut_short_taken_out_or_moved_is_refused_with_its_number(
     first, second, _ = whole.splitlines(keepends=True)
     for size, line in [(len(whole) - 1, 3), (len(first + second) + 1, 3), (len(first) + 40, 2)]:
         ledger.path.write_bytes(whole[:size])
-        with pytest.raises(PolicyError, match=rf"ledger, line {line} is cut short.*delete the line"):
+        with pytest.raises(PolicyError, match=rf"ledger, line {line} is cut short.*delete it"):
             charge(ledger, make_run())
     ledger.path.write_bytes(first + second)  # taken out
     charge(ledger, make_run(2))
@@ -379,6 +410,55 @@ def test_a_run_that_is_killed_at_any_step_left_a_line_or_sent_nothing(ledger: Le
     assert found == {(False, False), (False, True), (True, True)}
 
 
+class _Dying(FileIO):
+    """A file that fails at a step, and at every later one, as if the process had been killed."""
+
+    left = 0
+
+    def step(self) -> None:
+        _Dying.left -= 1
+        if _Dying.left < 0:
+            raise KeyboardInterrupt
+
+    def write(self, data: Any, /) -> int:
+        self.step()
+        written = super().write(data[: len(data) // 2])
+        self.step()
+        return written + super().write(data[len(data) // 2 :])
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        self.step()
+        return super().seek(offset, whence)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        self.step()
+        return super().truncate(size)
+
+
+def test_a_run_that_is_killed_while_it_takes_its_charge_back_stays_charged_or_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, run = Ledger.begin(tmp_path / "ledger"), make_run(3).model_copy(update={"id": "3"})
+    ledger.start(run)
+    charge(ledger, run)
+    ready, found = ledger.path.read_bytes(), set()
+    for at in range(7):
+        ledger.path.write_bytes(ready)
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            patch.setattr(ledger_module, "FileIO", _Dying)
+            _Dying.left = at
+            ledger.end(ended("3", taken_back=True))
+        after = ledger.path.read_bytes()
+        if not after.endswith(b"\n"):
+            with pytest.raises(PolicyError, match="line 4 is cut short"):
+                ledger.entries()
+            ledger.path.write_bytes(ready)  # as the error advises
+        sums = [one.row for one in balances(ledger.entries())]
+        assert sums == ([2.0] if ledger.path.read_bytes() == ready else [])
+        found.add(tuple(sums))
+    assert found == {(2.0,), ()}
+
+
 # ---- the command
 
 
@@ -412,7 +492,7 @@ def test_the_command_shows_what_is_used_of_the_limit_and_how_runs_ended(
         run = make_run(number).model_copy(update={"id": str(number), "name": "cluster", "limit": 4.0})
         ledger.start(run)
         charge(ledger, run)
-    ledger.end("2", "PeerDied", "C", "reveal", None)
+    ledger.end(ended("2", taken_back=False))
     assert main(["ledger", str(ledger.path)]) == 0
     history, totals, _ = capsys.readouterr().out.split("\n\n")
     first, second = history.splitlines()[1:]

@@ -29,9 +29,12 @@ from support.plans import LIGHT, mapping, plan
 from support.processes import EVER
 from support.references import normal_tables
 
-#: Messages about nobody's rows; those about which rows there are; all others are computed from columns.
+#: Messages about nobody's rows; those about which rows there are. All others are computed from columns, and
+#: some of these tell of the rows of the run.
 GREETINGS = {"HELLO", "CONFIRM", "ABORT"}
 ROWS = {"SHAPE", "ALIGNMENT", "MATCHING_KEY", "OFFER", "PSEUDONYMS"}
+TELLING = {"SHARE", "PADDED", "REPLICA", "ORDER", "CIPHERTEXT", "NOISE", "EVALUATED"}
+NOISY = {"results": {"precision": "statistical"}}
 
 
 def with_ledgers(folder: Path, content: dict[str, Any]) -> Plan:
@@ -115,30 +118,53 @@ def linked(links: type[Links]) -> Callable[..., Any]:
     return role_with
 
 
-@pytest.mark.parametrize("settings", [{}, LIGHT, {"alignment": "intersect"}], ids=["mpc", "he", "intersect"])
-def test_no_message_leaves_before_its_line_is_in_the_ledger_wherever_a_run_ends(
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"reveal": "strengths", **NOISY},
+        {"reveal": "coefficients", **NOISY},
+        {"reveal": "strengths"},
+        pytest.param({"reveal": "ranking", **NOISY}, marks=pytest.mark.long),
+        {**LIGHT, "reveal": "strengths", **NOISY},
+        {"reveal": "strengths", "alignment": "intersect", **NOISY},
+    ],
+    ids=["strengths", "coefficients", "exact", "ranking", "he", "intersect"],
+)
+def test_what_has_left_is_in_the_ledger_at_whichever_message_a_run_ends(
     settings: Mapping[str, Any], tmp_path: Path
 ) -> None:
-    """The other party ends the run at each message that it receives; both are watched."""
+    """The other party ends the run at each message that it receives; both are watched.
+
+    Nothing leaves before its line is there, and a charge is taken back exactly if nothing told of the rows.
+    """
+    exact = "results" not in settings
+    telling = TELLING | ({"COLUMNS", "DESCRIPTION"} if exact else set())
+    telling |= {"DESCRIPTION"} if settings["reveal"] == "coefficients" else set()
+    back = set()
     for number in itertools.count(1):
         folder = tmp_path / str(number)
         folder.mkdir()
-        its, seen = with_ledgers(folder, mapping(**settings)), list[tuple[str, set[str]]]()
+        its = with_ledgers(folder, mapping(**settings))
+        sent: dict[str, list[tuple[str, set[str]]]] = {"A": [], "B": []}
         hooks = {
-            "A": partial(watched, seen=seen, folder=folder),
-            "B": partial(watched, seen=seen, folder=folder, fails=number),
+            party: partial(watched, seen=sent[party], folder=folder, fails=number * (party == "B"))
+            for party in sent
         }
         ended = run_in_memory(its, normal_tables(), hooks)
-        for kind, lines in seen:
-            assert kind in GREETINGS or "Started" in lines, (number, kind)
-            assert kind in GREETINGS | ROWS or "Charge" in lines, (number, kind)
-        for party in "AB":
+        for party, seen in sent.items():
+            for kind, there in seen:
+                assert kind in GREETINGS or "Started" in there, (number, kind)
+                assert kind in GREETINGS | ROWS or "Charge" in there, (number, kind)
             lines = entries(folder, party)
-            failed = party in ended.errors and any(isinstance(one, Started) for one in lines)
-            assert [one.error for one in lines if isinstance(one, Ended)] == ["PolicyError"] * failed
+            kinds = {type(one).__name__ for one in lines}
+            ends = [one for one in lines if isinstance(one, Ended)]
+            assert len(ends) == ("Started" in kinds and party in ended.errors)
+            told_rows = bool(telling & {kind for kind, _ in seen})
+            assert [one.taken_back for one in ends] == ["Charge" in kinds and not told_rows] * len(ends)
+            back |= {one.taken_back for one in ends}
         if not ended.errors:
             break
-    assert number > 5
+    assert back == {True, False} or exact
 
 
 # ---- what a partner reads for nothing
