@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 
 from mpc_spearman.config import Plan, TargetParty
 from mpc_spearman.config.fields import allowed_text
+from mpc_spearman.config.parties import SHARED_BESIDE_NAME
 from mpc_spearman.config.plan import LOCAL
 from mpc_spearman.config.wording import choices, model_in
 
@@ -24,7 +25,6 @@ BLOCK = re.compile(
 )
 
 Keys = dict[str, FieldInfo]
-NAMED = ("name", "identity")  # what is shared of a party
 #: The keys that most plans and local files have.
 FIRST = (
     *("protocol", "reveal", "alignment", "results.target", "results.sources", "privacy.loss"),
@@ -47,7 +47,7 @@ def tables() -> dict[str, Keys]:
     run = {key: field for key, field in keys(Plan) if not key.startswith("parties.")}
     here = {f"{section}.{key}" for section, names in LOCAL.items() for key in names}
     party = dict(keys(TargetParty))
-    names = {f"parties.*.{name}": party.pop(name) for name in NAMED}
+    names = {f"parties.*.{name}": party.pop(name) for name in SHARED_BESIDE_NAME}
     policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
     of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
     table = {key: party.pop(key) for key in [*party] if key.partition(".")[0] == "table"}

@@ -24,14 +24,16 @@ END = "<!-- end of what is made -->"
 
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
-# (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment, precision), and a set
-# of such.
+# (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment, precision, the source's
+# noise, the target's noise), and a set of such.
 Choice = tuple[str, ...]
 SETTINGS = (
     *(get_args(kind) for kind in (Protocol, Estimator, Grant, OpenedTo)),
     ("", "3"),
     ("same", "intersect"),
     ("statistical", "exact"),
+    ("results", "inputs"),
+    ("results", "inputs"),
 )
 Choices = set[Choice]
 
@@ -50,8 +52,8 @@ def plans(level: str, role: str) -> Iterator[tuple[Choice, Plan]]:
             "alignment": choice[5],
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
-                "target": {"name": NAMES["target"]},
-                "sources": [{"name": NAMES["source"]}],
+                "target": {"name": NAMES["target"], "noise": choice[8]},
+                "sources": [{"name": NAMES["source"], "noise": choice[7]}],
             },
         }
         try:
@@ -101,11 +103,15 @@ def cell(choices: Choices, every: Choices) -> str:
         4: lambda top: "with `top`" if top else "without `top`",
         5: lambda alignment: f"if `{alignment}`",
         6: lambda precision: f"if `{precision}`",
+        7: lambda noise: f"if A has `noise: {noise}`",
+        8: lambda noise: f"if B has `noise: {noise}`",
     }
+    # Noise on inputs implies an estimator and a precision.
+    implied = (1, 6) if {"inputs"} in values[7:] else ()
     parts = [
         phrases[i](least(settings) if i == 2 else "".join(settings))
         for i, settings in enumerate(values)
-        if settings != {choice[i] for choice in every}
+        if settings != {choice[i] for choice in every} and i not in implied
     ]
     return ", ".join(parts)
 

@@ -16,7 +16,7 @@ from mpc_spearman.files import write_output
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt
 from mpc_spearman.parties import Role
-from mpc_spearman.privacy.advice import advice
+from mpc_spearman.privacy.advice import advice, on_inputs
 from mpc_spearman.privacy.loss import in_words
 from mpc_spearman.units import printable
 from mpc_spearman.wire.kinds import place
@@ -75,4 +75,8 @@ def _guarantee(plan: Plan) -> str:
     """Return a sentence on what bounds how much results reveal about people."""
     if plan.results.precision == "exact":
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
-    return f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan))}"
+    sentence = f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan))}"
+    if names := on_inputs(plan):
+        more = "" if level_of(plan).owners_add else f", {plan.names[0]}'s own copy included"
+        sentence += f". For rows of {', '.join(names)} it holds if the others lie or collude{more}"
+    return sentence

@@ -5,6 +5,7 @@ It follows the view table (:mod:`mpc_spearman.levels.view`), which the wire form
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt, statements
 from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.advice import advice
-from mpc_spearman.privacy.loss import guess, in_words
+from mpc_spearman.privacy.loss import guess, in_words, separation
 from mpc_spearman.protocols.charge import ledger_state
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.kinds import place
@@ -176,27 +177,45 @@ def _stays(plan: Plan, roster: Roster) -> Iterator[str]:
 def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
     if plan.results.precision == "exact":
         yield "Nothing: results are exact, and single rows can be computed from them."
+        return
+    who, having = "every owner adds", "one party's results of this run"
+    if not level_of(plan).owners_add:
+        who = f"{roster.coordinator.name} adds"
+    if plan.owner(roster.me.name).noise == "inputs":
+        times, having = math.sqrt(24) / separation(plan.privacy.loss), "all that the others have of this run"
+        yield (
+            "Noise: we add random noise to our ranks before we send them, in proportion to the influence of "
+            "one row. So what we promise below holds whatever the others state or send, and if they collude."
+        )
+        yield f"The price: noise of {times:.1f} times chance variation or more, however many rows there are."
     else:
-        who = "every owner adds" if level_of(plan).owners_add else f"{roster.coordinator.name} adds"
         yield f"Noise: {who} random noise to every number, in proportion to the influence of one row."
-        words = in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan))
-        yield f"{words[0].upper()}{words[1:]}."
-        yield from (f"{line[0].upper()}{line[1:]}." for line in advice(plan))
+    words = in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan, roster.me.name), having)
+    yield f"{words[0].upper()}{words[1:]}."
+    yield from (f"{line[0].upper()}{line[1:]}." for line in advice(plan))
 
 
-def exact_copy(plan: Plan) -> str:
-    """Name the coordinator if its own results are exact and only those that it passes on have noise."""
+def exact_copy(plan: Plan, party: str | None = None) -> str:
+    """Name the coordinator if its own results are exact and only those that it passes on have noise.
+
+    For one party, if they are exact for its rows.
+    """
+    owners = [plan.owner(party)] if party else [plan.parties.target, *plan.parties.sources]
     noisy = plan.results.precision != "exact"
-    return plan.names[0] if noisy and not level_of(plan).owners_add else ""
+    hidden = level_of(plan).owners_add or all(owner.noise == "inputs" for owner in owners)
+    return plan.names[0] if noisy and not hidden else ""
 
 
 def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
     hub, me = roster.coordinator.name, roster.me
-    if not level_of(plan).owners_add:
+    on_inputs = plan.owner(me.name).noise == "inputs"
+    if not level_of(plan).owners_add and not on_inputs:
         yield f"{hub} has exact results, from which rows can be computed. Only an agreement prevents that."
     others = [party.name for party in roster.peers if party.role is not Role.COORDINATOR]
     both = f"{hub} and {' or '.join(others)} together"
-    if me.role is Role.SOURCE or plan.protocol == "mpc":
+    if on_inputs:
+        yield f"{both} can read our ranks with our noise on them, and no more: the guarantee counts on it."
+    elif me.role is Role.SOURCE or plan.protocol == "mpc":
         mixed = "mixtures of our ranks" if me.role in level_of(plan).whitening_roles else "our ranks"
         yield f"{both} can read {mixed}. Nothing in this run prevents that technically."
     else:
@@ -206,14 +225,15 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
         yield f"{', '.join(others)} will know {theirs}."
     else:
         yield "All parties know that the same people are in all tables."
-    most, but = plan.owner(me.name).policy.lifetime, f", except {hub}," if exact_copy(plan) else ""
+    most, but = plan.owner(me.name).policy.lifetime, f", except {hub}," if exact_copy(plan, me.name) else ""
     yield (
         "What several runs reveal adds up; exact results have no limit. Our ledger refuses a run that would "
         f"take one party beyond {most:g} in all (policy.lifetime). At that limit a party{but} guesses right "
         f"at most {guess(most):.0%} of the time."
     )
     yield "The run does not hide who is in our table, or how common a value is in it or in a group."
-    yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."
+    if not on_inputs:
+        yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."
     yield "No third party has audited this program."
 
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from mpc_spearman.config.keys import PlanKeys
 from mpc_spearman.config.parties import DataParty, Query
-from mpc_spearman.config.scale import FOR_LEVEL, OUTSIDE, PLACES, grants, within
+from mpc_spearman.config.scale import FOR_LEVEL, ON_INPUTS, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
 
@@ -106,6 +106,18 @@ def _of_an_owner(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[
     for key, needs in _OF_ALIGNMENT.items():
         if getattr(party, key) is not None and plan.alignment not in needs.split(" or "):
             yield (*place, key), f"is for alignment: {needs} only, not {shown(plan.alignment)}"
+    if party.noise == "inputs":
+        levels = " or ".join(ON_INPUTS)
+        if plan.reveal not in ON_INPUTS:
+            yield (
+                (*place, "noise"),
+                f"'inputs' is for reveal: {levels}, not {shown(plan.reveal)}; use results",
+            )
+        if plan.estimator == "paper":
+            why = "whose formula shows tie terms; use tie_corrected"
+            yield (*place, "noise"), f"'inputs' is not for estimator: paper, {why}"
+        if plan.results.precision == "exact":
+            yield (*place, "noise"), "'inputs' is not for results.precision: exact, which has no noise"
     first = plan.alignment == "same" or plan.rows is not None
     if isinstance(party.table, Query) and not party.table.order_by and first:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"

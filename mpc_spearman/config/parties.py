@@ -25,7 +25,7 @@ from mpc_spearman.config.fields import (
     whole,
 )
 from mpc_spearman.config.scale import Reveal, within
-from mpc_spearman.config.sections import LOSS, Protocol, Unit, host_and_port
+from mpc_spearman.config.sections import LOSS, Noise, Protocol, Unit, host_and_port
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
 from mpc_spearman.config.wording import TABLE_KINDS, Location
 
@@ -89,6 +89,10 @@ class Policy(Section):
         "The most that all runs together may reveal to one partner. The ledger adds it up: "
         "docs/privacy.md#the-ledger.",
         2 * LOSS,
+    )
+    noise: Noise = setting(
+        "`inputs` demands `noise: inputs` beside this owner's name in the plan.",
+        "results",
     )
     unit: Unit = setting("`value` accepts `privacy.unit: value`, which hides less.", "row")
     min_columns: Count = whole(
@@ -216,6 +220,11 @@ class DataParty(TableKeys, AnyParty):
         "a file path, or query below it",
     )
     policy: Policy = Policy()
+    noise: Noise = setting(
+        "Where noise protects this party's rows: in `results`, or on its `inputs`, which holds whatever the "
+        "others do, and needs many more rows: docs/privacy.md#noise-on-inputs.",
+        "results",
+    )
     aligned: OptionalFile = optional_file(
         "Ids of an earlier run, as `write_aligned` leaves them. Under `alignment: ids` these rows are used, "
         "in this order; under `intersect` no other rows are matched."
@@ -240,7 +249,7 @@ class TargetParty(DataParty):
 
 AnyOne = CoordinatorParty | DataParty
 #: A party's keys that all parties agree on, since they define the run; its others are local.
-SHARED_BESIDE_NAME = ("name", "identity")
+SHARED_BESIDE_NAME = ("name", "identity", "noise")
 LOCAL_BESIDE_NAME = TargetParty.model_fields.keys() - {*SHARED_BESIDE_NAME}  # whose keys include all others'
 
 

@@ -25,7 +25,7 @@ from mpc_spearman.config.parties import (
     DataParty,
     Query,
 )
-from mpc_spearman.config.terms import Terms, by_role, granted
+from mpc_spearman.config.terms import Terms, by_role, granted, on_inputs
 from mpc_spearman.config.wording import canonical, dotted, nearest, shown
 from mpc_spearman.errors import PlanError
 from mpc_spearman.parties import Roster
@@ -59,7 +59,7 @@ class Plan(PlanKeys):
     @property
     def terms(self) -> Terms:
         """What of the plan decides who learns what."""
-        results = self.results
+        results, owners = self.results, (self.parties.target, *self.parties.sources)
         return Terms(
             protocol=self.protocol,
             reveal=self.reveal,
@@ -69,6 +69,7 @@ class Plan(PlanKeys):
             top=self.top is not None,
             parties=by_role(self.names),
             granted=granted(str(results.target), str(results.sources)),
+            on_inputs=on_inputs(*(owner.noise for owner in owners)),
         )
 
     def roster(self, me: str) -> Roster:
@@ -97,7 +98,7 @@ class Plan(PlanKeys):
         # Only these, so that a field added to a data party stays local by default.
         beside = set(SHARED_BESIDE_NAME)
         known: dict[str, Any] = {"coordinator": beside, "target": beside, "sources": {"__all__": beside}}
-        content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_none=True)
+        content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_defaults=True)
         return content
 
     def canonical_json(self) -> str:

@@ -28,7 +28,7 @@ AGREE_TO_ALL = MappingProxyType(
 def check_policy(plan: Plan, name: str) -> None:
     """Refuse, with a `PolicyError` that has every broken rule, a plan beyond the policy of party `name`."""
     if policy := _policy(plan, name):
-        _refuse(name, *_beyond(plan, policy))
+        _refuse(name, *_beyond(plan, name, policy))
 
 
 def check_policy_rows(plan: Plan, name: str, n: int) -> None:
@@ -60,7 +60,7 @@ def _refuse(name: str, *broken: str) -> None:
         raise PolicyError("\n".join(start + rule for rule in broken))
 
 
-def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
+def _beyond(plan: Plan, name: str, policy: Policy) -> Iterator[str]:
     if not policy.allows(plan.reveal):
         most = ", ".join(policy.max_reveal) or "nothing"
         how = f"to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"
@@ -78,6 +78,8 @@ def _beyond(plan: Plan, policy: Policy) -> Iterator[str]:
         yield f"loss: {policy.loss:g} at most, but the plan has privacy.loss: {plan.privacy.loss:g}"
     if plan.privacy.unit == "value" and policy.unit == "row":
         yield "unit: row, but the plan has privacy.unit: value, with which noise hides one value, not a row"
+    if policy.noise == "inputs" and plan.owner(name).noise == "results":
+        yield "noise: inputs, but the plan has noise: results for this party"
     he = plan.he
     if plan.protocol == "he" and he.scheme == "paillier" and he.key_bits < policy.min_key_bits:
         yield f"min_key_bits: {policy.min_key_bits} or more, but the plan has he.key_bits: {he.key_bits}"

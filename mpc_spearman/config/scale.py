@@ -29,6 +29,8 @@ class Place:
         Keys of a plan that are for this level alone.
     mpc_only : str
         What it asks of the protocol, if only ``mpc`` has it.
+    on_inputs : bool
+        Whether an owner can add noise to its inputs.
     """
 
     ordered: bool = True
@@ -36,13 +38,14 @@ class Place:
     by_default: tuple[str, str] | None = None
     keys: tuple[str, ...] = ()
     mpc_only: str = ""
+    on_inputs: bool = False
 
 
 #: Every level: first those in the order, the one that reveals least at its head.
 PLACES: dict[str, Place] = {
     "ranking": Place(keys=("top", "opened_to"), mpc_only="compares values in private"),
-    "strengths": Place(),
-    "coefficients": Place(by_default=("strengths", "nothing")),
+    "strengths": Place(on_inputs=True),
+    "coefficients": Place(by_default=("strengths", "nothing"), on_inputs=True),
     "differences": Place(by_default=("strengths", "nothing"), granted=False, keys=("he.form",)),
     "explained": Place(ordered=False),
     "canonical": Place(ordered=False, by_default=("canonical", "canonical")),
@@ -57,6 +60,8 @@ GRANTS = ("nothing", *(name for name, place in PLACES.items() if place.granted))
 LEVELS = (*reversed(_ORDER[1:]), *OUTSIDE)
 #: Keys of a plan that are for one level only.
 FOR_LEVEL = {key: name for name, place in PLACES.items() for key in place.keys}
+#: Levels at which an owner can add noise to its inputs.
+ON_INPUTS = tuple(name for name, place in PLACES.items() if place.on_inputs)
 
 if TYPE_CHECKING:
     Reveal = str

@@ -30,6 +30,7 @@ Alignment = Literal["same", "intersect", "ids"]
 OpenedTo = Literal["coordinator", "target"]
 Precision = Literal["statistical", "exact"]
 Unit = Literal["row", "value"]
+Noise = Literal["results", "inputs"]
 
 #: The shared default of ``privacy.loss``, and each owner's limit.
 LOSS = 2.0

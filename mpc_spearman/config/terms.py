@@ -13,8 +13,9 @@ from mpc_spearman.parties import Role
 class Terms:
     """What of a plan decides who learns what.
 
-    `parties` are the parties' names by role, `granted` is what ``results`` passes on to each role, and `top`
-    says whether the plan asks for the strongest features alone.
+    `parties` are the parties' names by role, `granted` is what ``results`` passes on to each role, `top` says
+    whether the plan asks for the strongest features alone, and parties of the roles `on_inputs` add noise to
+    their inputs.
     """
 
     protocol: str
@@ -25,6 +26,7 @@ class Terms:
     top: bool
     parties: Mapping[Role, tuple[str, ...]]
     granted: Mapping[Role, str]
+    on_inputs: frozenset[Role] = frozenset()
 
     @classmethod
     def of_result(cls, plan: Mapping[str, Any]) -> Terms:
@@ -40,6 +42,9 @@ class Terms:
             top=plan["top"] is not None,
             parties=by_role([*names, *(source["name"] for source in parties["sources"])]),
             granted=granted(results["target"], results["sources"]),
+            on_inputs=on_inputs(
+                parties["target"].get("noise"), *(one.get("noise") for one in parties["sources"])
+            ),
         )
 
 
@@ -51,3 +56,9 @@ def by_role(names: list[str] | tuple[str, ...]) -> dict[Role, tuple[str, ...]]:
 def granted(target: str, sources: str) -> dict[Role, str]:
     """Return what is passed on to each role; the coordinator opens everything itself."""
     return {Role.COORDINATOR: "nothing", Role.TARGET: target, Role.SOURCE: sources}
+
+
+def on_inputs(target: str | None, *sources: str | None) -> frozenset[Role]:
+    """Return the roles of which a party adds noise to its inputs (``noise``)."""
+    by_role = {Role.TARGET: (target,), Role.SOURCE: sources}
+    return frozenset(role for role, places in by_role.items() if "inputs" in places)

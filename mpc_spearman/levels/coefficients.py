@@ -24,7 +24,7 @@ from mpc_spearman.errors import BoundError
 from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels import rows
+from mpc_spearman.levels import inputs, rows
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Descriptions, Level, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
@@ -32,6 +32,7 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
+from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.scales import Grid, Stated, deviations, joined, summed, untied
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import columns, estimators, result_warnings
@@ -100,6 +101,15 @@ SCALED = (
     ),
     *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
 )
+_MULTIPLIED = (
+    *rows.multiplied(
+        {"multiplied_ranges": ("m_source",), "multiplied_diameter": (1,), "multiplied_mean_range": (1,)},
+        *(Role.SOURCE, Role.COORDINATOR),
+    ),
+    *rows.multiplied(
+        {"multiplied_ranges": ("m_target",), "multiplied_diameter": (1,)}, Role.TARGET, Role.COORDINATOR
+    ),
+)
 
 
 class Coefficients(Level):
@@ -107,10 +117,13 @@ class Coefficients(Level):
 
     name: ClassVar[Reveal] = "coefficients"
     findings: ClassVar[type[Findings]] = shown.Coefficients
-    opens = "the exact product of every pair of columns, and so the exact coefficients"
+    opens = (
+        "the exact product of every pair of columns, and so the exact coefficients, but for noise on inputs"
+    )
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,
         *SCALED,
+        *_MULTIPLIED,
         *rows.masked("ranks", "m_source", "ranks"),
         *rows.opened(opens, ("m_source", "m_target")),
     )
@@ -136,6 +149,8 @@ class Coefficients(Level):
                 f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
                 f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
             )
+        if self._any_inputs and (scaled := self.scaled(shapes)) is not None:
+            self.check_inputs(scaled.error, shapes.n)
 
     @property
     def whole_rows(self) -> int:
@@ -145,44 +160,89 @@ class Coefficients(Level):
         """
         return MAX_DOUBLED if self.noisy else MAX_ROWS
 
-    def scaled(self, n: int) -> Encoding | None:
-        """Return how columns of so many rows are scaled; None for ranks as they are."""
-        return None if n <= self.whole_rows else Encoding.coefficients(n)
+    def scaled(self, shapes: Shapes) -> Encoding | None:
+        """Return how columns are scaled; None for ranks as they are."""
+        n, loss = shapes.n, self.plan.privacy.loss
+        if not self._any_inputs:
+            return None if n <= self.whole_rows else Encoding.coefficients(n)
+        of_sources = [m for source, m in shapes.features.items() if self.adds_to_inputs(source)]
+        source = inputs.reach(max(of_sources), loss) if of_sources else 0.0
+        target = inputs.reach(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
+        room = inputs.room(source, target, n)
+        return Encoding.coefficients(n, room, source_noise=source, target_noise=target)
 
     def error(self, n: int) -> float:
-        """Return how far the coordinator's coefficients are from exact ones, at most."""
-        scaled = self.scaled(n)
-        return 0.0 if scaled is None else scaled.error
+        """Return how far coefficients are from exact ones, at most, without noise on inputs."""
+        return 0.0 if n <= self.whole_rows else Encoding.coefficients(n).error
+
+    def unit(self, role: Role, shapes: Shapes) -> int:
+        scaled = self.scaled(shapes)
+        assert scaled is not None
+        return scaled.target_scale
 
     def computation(self, shapes: Shapes) -> Computation:
-        n, scaled = shapes.n, self.scaled(shapes.n)
+        n, scaled = shapes.n, self.scaled(shapes)
         if scaled is None:
             bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n) * (2 if self.noisy else 1))
         else:
             most = scaled.result_bound * (2 if self.noisy else 1)
-            bounds = replace(scaled.bounds, value=scaled.target_scale, result=most)
+            value = scaled.target_scale + math.ceil(scaled.source_noise * scaled.target_scale)
+            bounds = replace(scaled.bounds, value=value, result=most)
         return Computation("inner_products", n, shapes.features, shapes.m_target, bounds=bounds)
 
     def contribution(
         self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
     ) -> Contribution:
         """Return ranks, or scaled columns. C's own copy is exact, so it applies the factors itself."""
-        scaled = self.scaled(shapes.n)
+        scaled = self.scaled(shapes)
         return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
+
+    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
+        scaled = self.scaled(shapes)
+        return (0.0, 0.0) if scaled is None else (1 / scaled.target_scale, 1 / scaled.target_scale)
+
+    def hide_inputs(
+        self, own: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
+    ) -> Contribution:
+        """Apply the factors too, where noise is on inputs: C does not, as it has no exact coefficients."""
+        if self.adds_to_inputs(me):
+            scaled = np.rint(own.vectors * factors.columns[:, None]).astype(np.int64)
+            own = replace(own, vectors=scaled)
+        return super().hide_inputs(own, factors, stated, me, shapes)
+
+    def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+        if not self.role_on_inputs(me.role):
+            return {}
+        vectors, n, features = own.vectors, shapes.n, shapes.features.get(me, shapes.m_target)
+        units = [1 / self.unit(me.role, shapes)] * features
+        grid, of_sum = (
+            self.grid(me.role, f"multiplied_{name}", n, features, 0) for name in ("ranges", "mean_range")
+        )
+        found = {"multiplied_ranges": grid.stated(vectors, units)}
+        if me.role is Role.SOURCE:
+            width = scales.width_of_sum(vectors, units)
+            step = of_sum.step(width) if width else scales.NOTHING
+            found["multiplied_mean_range"] = Stated((step,))
+        return found
 
     def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
         """Return the columns' scales; of a source also that of their sum, for strengths alone."""
         return {"ranges": stated.vectors, **({"mean_range": stated.sum} if role is Role.SOURCE else {})}
 
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
-        return scales.sums(n, features) if field == "mean_range" else scales.columns(n, self.plan.estimator)
+        of_sum = field.endswith("mean_range")
+        exact = scales.sums(n, features) if of_sum else scales.columns(n, self.plan.estimator)
+        if not field.startswith("multiplied"):
+            return exact
+        most = inputs.reach(features, self.plan.privacy.loss)
+        return inputs.grid(exact, features * most if of_sum else most)
 
-    def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
+    def products(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened.
 
         Where columns are scaled, what none can give becomes N + 1, which no S reaches: nothing raises for it.
         """
-        scaled = self.scaled(n)
+        n, scaled = shapes.n, self.scaled(shapes)
         if scaled is None:
             return opened
         unit, result = scaled.target_scale**2, np.empty(opened.shape, dtype=object)
@@ -195,12 +255,12 @@ class Coefficients(Level):
                 result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
         return result
 
-    def ratios(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[np.float64]:
+    def ratios(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
         """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
-        scaled = self.scaled(n)
+        scaled = self.scaled(shapes)
         if scaled is not None:
             return opened.astype(np.float64) / scaled.target_scale**2
-        norms = self._norms(told, n)
+        norms = self._norms(told, shapes.n)
         return np.divide(opened.astype(np.float64), norms, out=np.zeros(norms.shape), where=norms > 0)
 
     def _norms(self, told: Descriptions, n: int) -> NDArray[np.float64]:
@@ -214,20 +274,28 @@ class Coefficients(Level):
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
         n, ties, target = shapes.n, told.of_sources("ties"), told.target
-        products = self.products(opened, told, n)
-        matrices: dict[Estimator, NDArray[np.float64]] = {
-            name: estimators.coefficients(products, ties, target.ties, n, name)
-            for name in ("tie_corrected", "paper")
-        }
+        ratios, errors = self.ratios(opened, told, shapes), self.errors(told, shapes)
+        if self._any_inputs:
+            matrices, noise = self._with_noise(ratios, told, shapes), self._noise(errors, shapes)
+        else:
+            products = self.products(opened, told, shapes)
+            matrices, noise = (
+                {
+                    name: estimators.coefficients(products, ties, target.ties, n, name)
+                    for name in ("tie_corrected", "paper")
+                },
+                {},
+            )
         of_each = [estimators.strengths(matrix, self.plan.strength)[0] for matrix in matrices.values()]
         rho = matrices[self.plan.estimator]
         mu, counts = estimators.strengths(rho, self.plan.strength)
         return {
+            **noise,
             "positions": estimators.positions(mu, self.plan.order),
             "strengths": mu,
             "counts": counts,
             "coefficients": rho,
-            "errors": self.errors(told, shapes),
+            "errors": errors,
             "source_ties": columns.ties(ties, told.of_sources("two_values"), n),
             "source_skewness": np.array(told.of_sources("skewness")),
             "source_gaps": np.array(told.of_sources("gaps")),
@@ -235,7 +303,7 @@ class Coefficients(Level):
             "target_skewness": np.array(target.skewness),
             "target_gaps": np.array(target.gaps),
             "estimators": np.column_stack(of_each),
-            "ratios": self.ratios(opened, told, n),
+            "ratios": ratios,
         }
 
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
@@ -264,22 +332,27 @@ class Coefficients(Level):
         if not self.noisy:
             return numbers
         plan, loss, noise = self.plan, self.plan.privacy.loss, np.zeros(0)
+        of_inputs = numbers.get("noise", np.zeros(1)), numbers.get("strengths_noise", np.zeros(1))
+        most = 1 + float(self._limit(shapes).max())
         moving = joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0
         averaged = max(1, int(moving[0].sum()))
         undefined, error = ~np.outer(*moving), 1 / math.sqrt(shapes.n - 1)
         if grant == "coefficients":
             of_columns = np.array(told.of_sources("factors"))
             exact = self._bounded(numbers["ratios"], of_columns, told, shapes)
-            rho, noise = noisy(np.where(undefined, math.nan, exact), self.deviations(shapes), loss)
+            rho, added = noisy(np.where(undefined, math.nan, exact), self.deviations(shapes), loss, most)
+            noise = np.hypot(added, of_inputs[0])
             rho = in_digits(rho, noise, error)
             mu, counts = estimators.strengths(rho, plan.strength)
-            s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
+            s = np.sqrt(np.square(added).sum(axis=0)) / np.maximum(counts, 1)
+            s = np.hypot(s, of_inputs[1])
         else:
             rho = numbers["coefficients"]
             mu, s = self._means(numbers["ratios"], told, shapes)
             mu[undefined.all(axis=0)] = math.nan
             counts = np.where(undefined.all(axis=0), 0, averaged)
-            mu, s = noisy(mu / averaged, s / averaged, loss)
+            mu, s = noisy(mu / averaged, s / averaged, loss, most)
+            s = np.hypot(s, of_inputs[1])
             mu = in_digits(mu, s, error / math.sqrt(averaged))
         unit = untied(shapes.n)
         return {
@@ -305,25 +378,32 @@ class Coefficients(Level):
         loss = self.plan.privacy.loss
         if self.plan.strength == "mean_abs":
             exact = abs(self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes))
-            both = joined(shapes.of_sources).absolute
+            both = summed(shapes.of_multiplied(source) for source in self._covered(shapes))
         else:
             of_sums = [source.sum_factor for source in told.sources for _ in source.factors]
             exact = self._bounded(ratios, np.array(of_sums), told, shapes)
-            both = summed(shapes.of_sums[source] for source in shapes.features)
-        return exact.sum(axis=0), deviations(both, shapes.of_target, loss)[0]
+            sums = shapes.multiplied_sums or shapes.of_sums
+            both = summed(sums[source] for source in self._covered(shapes))
+        return exact.sum(axis=0), deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
+
+    def _covered(self, shapes: Shapes) -> list[Party]:
+        """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""
+        if not self.adds_to_inputs(shapes.target):
+            return list(shapes.features)
+        return [source for source in shapes.features if not self.adds_to_inputs(source)]
 
     def _bounded(
         self, ratios: NDArray[np.float64], own: NDArray[np.float64], told: Descriptions, shapes: Shapes
     ) -> NDArray[np.float64]:
         """Return coefficients before noise, times the factors of both sides (`own` are the sources').
 
-        As a ratio that no columns have grows beyond 1, the result falls back to 0, instead of being cut or
-        undefined. Nothing that is opened lies beyond 2. So a party that adds to its term cannot make the
-        result depend on the other's columns in steps.
+        As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
+        back to 0, instead of being cut or undefined. Nothing that is opened lies beyond twice that. So a
+        party that adds to its term cannot make the result depend on the other's columns in steps.
         """
-        n, full = shapes.n, total(shapes.n)
+        n, full, most = shapes.n, total(shapes.n), 1 + self._limit(shapes)
         exact: NDArray[np.float64] = np.sign(ratios) * np.clip(
-            np.minimum(abs(ratios), 2 - abs(ratios)), 0, None
+            np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None
         )
         exact *= np.outer(own, told.target.factors)
         if self.plan.estimator == "paper":
@@ -342,4 +422,43 @@ class Coefficients(Level):
         if plan.privacy.unit == "value":
             receiving = ((plan.results.target, shapes.m_target), (plan.results.sources, shapes.m_sources))
             others = max(columns for grant, columns in receiving if grant != "nothing")
-        return deviations(joined(shapes.of_sources), shapes.of_target, plan.privacy.loss, others)
+        target, covered = shapes.of_multiplied(shapes.target), self._covered(shapes)
+        if not self._any_inputs or not self.adds_to_inputs(shapes.target):
+            sources = joined(map(shapes.of_multiplied, shapes.features))
+            return deviations(sources, target, plan.privacy.loss, others)
+        # An exchange at a source changes its own products alone.
+        noise = np.zeros((shapes.m_sources, shapes.m_target))
+        for source in covered:
+            own = shapes.of_multiplied(source)
+            noise[shapes.rows(source)] = deviations(own, target, plan.privacy.loss, others)
+        return noise
+
+    # --- with noise on inputs
+
+    @property
+    def _any_inputs(self) -> bool:
+        return self.role_on_inputs(Role.SOURCE) or self.role_on_inputs(Role.TARGET)
+
+    def _limit(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the most by which noise on inputs changes a coefficient, (m_A, m_B), or (1,) without."""
+        return REACH * self.input_noise(shapes).of_products if self._any_inputs else np.zeros(1)
+
+    def _noise(self, errors: NDArray[np.float64], shapes: Shapes) -> Numbers:
+        """Return the noise on inputs in coefficients and strengths.
+
+        `errors` are the standard errors of strengths: they show the length of the sources' mean.
+        """
+        noise, count = self.input_noise(shapes), max(1, shapes.defined_sources)
+        of_mean = self.plan.strength == "mean"
+        length = errors * math.sqrt(shapes.n - 1) if of_mean else np.ones(shapes.m_target)
+        return {"noise": noise.of_products, "strengths_noise": noise.of_sums(length * count) / count}
+
+    def _with_noise(
+        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+    ) -> dict[Estimator, NDArray[np.float64]]:
+        """Return coefficients under both estimators; NaN of constants, and of what no columns give."""
+        norms, full = self._norms(told, shapes.n), total(shapes.n)
+        possible = (abs(ratios) <= 1 + self._limit(shapes) + self.error(shapes.n)) & (norms > 0)
+        rho = np.where(possible, ratios, math.nan)
+        ties = (np.array(terms, dtype=float) for terms in (told.of_sources("ties"), told.target.ties))
+        return {"tie_corrected": rho, "paper": rho * norms / full + np.add.outer(*ties) / (2 * full)}

@@ -33,9 +33,13 @@ class Differences(Coefficients):
     sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *rows.opened(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
-    def scaled(self, n: int) -> Encoding | None:
+    def scaled(self, shapes: Shapes) -> Encoding | None:
         """Ranks are contributed as they are, and coefficients exact."""
         return None
+
+    def error(self, n: int) -> float:
+        """Return 0: ranks are opened as they are, however many rows there are."""
+        return 0.0
 
     def computation(self, shapes: Shapes) -> Computation:
         """Ask for differences of each pair of columns: doubled ranks are from 1 − n to n − 1."""
@@ -43,13 +47,14 @@ class Differences(Coefficients):
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def ratios(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[np.float64]:
+    def ratios(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
         """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q."""
-        norms = self._norms(told, n)
+        n, norms = shapes.n, self._norms(told, shapes.n)
         squares = (np.array(terms, dtype=object) for terms in (told.of_sources("ties"), told.target.ties))
         twice = 2 * total(n) - np.add.outer(*squares) - opened
         exact: NDArray[np.float64] = twice.astype(np.float64) / 2
         return np.divide(exact, norms, out=np.zeros(norms.shape), where=norms > 0)
 
-    def products(self, opened: NDArray[Any], told: Descriptions, n: int) -> NDArray[Any]:
-        return estimators.products_from_differences(opened, told.of_sources("ties"), told.target.ties, n)
+    def products(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[Any]:
+        ties = told.of_sources("ties"), told.target.ties
+        return estimators.products_from_differences(opened, *ties, shapes.n)

@@ -24,6 +24,7 @@ from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
 from mpc_spearman.errors import BoundError
+from mpc_spearman.levels.inputs import sum_of_sizes
 
 _FINER = 10  # bits of G beyond those of n
 
@@ -46,6 +47,9 @@ class Encoding:
     target_scale: int
     #: How large the noise of all owners can be, in F·G·m; 0 without noise.
     room: float = 0.0
+    #: How large noise on inputs can be in one element, in F·m at a source and in G at the target.
+    source_noise: float = 0.0
+    target_noise: float = 0.0
 
     def __post_init__(self) -> None:
         if self.source_scale < 1 or self.result_bound > LARGEST:
@@ -56,11 +60,19 @@ class Encoding:
 
     @classmethod
     def strengths(
-        cls, n: int, *, columns: int, sources: int, estimator: Estimator, defined: int, room: float = 0.0
+        cls,
+        n: int,
+        *,
+        columns: int,
+        sources: int,
+        estimator: Estimator,
+        defined: int,
+        room: float = 0.0,
+        **noise: float,
     ) -> Encoding:
         """Choose F and G for ``strengths`` and ``ranking``, for any columns; `BoundError` if too small.
 
-        `defined` is how many columns of all sources are not constant.
+        `defined` is how many columns of all sources are not constant; `noise` are the last two attributes.
         """
         averaged = columns if estimator == "paper" else defined
         root = _root(encoded_rows(n, estimator), estimator)
@@ -69,14 +81,14 @@ class Encoding:
         # F·m·(1 + 2^-20)·(G + r) + F·G·m·room and what does not grow with F
         left = LARGEST - (sources * root + 2) * (scale + root) - 1
         each = columns * (scale + root + scale * room) * (1 + 2.0**-19)
-        return cls(n, columns, sources, averaged, estimator, int(left / each), scale, room)
+        return cls(n, columns, sources, averaged, estimator, int(left / each), scale, room, **noise)
 
     @classmethod
-    def coefficients(cls, n: int, room: float = 0.0) -> Encoding:
+    def coefficients(cls, n: int, room: float = 0.0, **noise: float) -> Encoding:
         """Choose F = G for products of two unit vectors, each one source column's strength by itself."""
         root = math.isqrt(n) + 1
         scale = ((math.isqrt(int(LARGEST / (1 + room))) - root - 1) << 20) // ((1 << 20) + 1)
-        return cls(n, 1, 1, 1, "tie_corrected", scale, scale, room)
+        return cls(n, 1, 1, 1, "tie_corrected", scale, scale, room, **noise)
 
     @property
     def rows(self) -> int:
@@ -87,8 +99,15 @@ class Encoding:
     def bounds(self) -> Bounds:
         """Bounds of a source's and the target's vectors, and of what is opened or compared."""
         root = _root(self.rows, self.estimator)
-        one_vector = root * (self.target_scale + root)
-        return Bounds(self._reach + 1, self.target_scale, one_vector, self.result_bound)
+        of_source = math.ceil(self.source_noise * self.source_scale * self.columns)
+        of_target = math.ceil(self.target_noise * self.target_scale)
+        in_one_vector = math.ceil(sum_of_sizes(self.target_noise, self.n) * self.target_scale)
+        return Bounds(
+            self._reach + 1 + of_source,
+            self.target_scale + of_target,
+            root * (self.target_scale + root) + in_one_vector,
+            self.result_bound,
+        )
 
     @property
     def noise_bound(self) -> int:

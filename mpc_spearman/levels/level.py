@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,10 +21,11 @@ from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.levels.inputs import InputNoise, foresee, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import Grid, Stated, columns, sums, untied
+from mpc_spearman.privacy.advice import on_inputs
+from mpc_spearman.privacy.scales import Grid, Scales, Stated, columns, input_deviations, sums, untied
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.wire.kinds import Row
@@ -203,6 +204,65 @@ class Level(ABC):
         """Return to multiples of what elements of a sum of columns, and of single columns, are rounded."""
         return 0.0, 0.0
 
+    # --- noise on inputs (`mpc_spearman.levels.inputs`)
+
+    def adds_to_inputs(self, owner: Party) -> bool:
+        """Return whether an owner adds noise to its inputs, and none to results."""
+        return self.plan.owner(owner.name).noise == "inputs"
+
+    def role_on_inputs(self, role: Role) -> bool:
+        """Return whether a data party of that role adds noise to its inputs."""
+        parties = self.plan.parties
+        owners = parties.sources if role is Role.SOURCE else (parties.target,)
+        return any(owner.noise == "inputs" for owner in owners)
+
+    def unit(self, role: Role, shapes: Shapes) -> int:
+        """Return the integer that stands for 1 in vectors of a data party, where noise is on inputs."""
+        raise NotImplementedError(f"reveal: {self.name} has no noise on inputs")
+
+    def input_steps(self, scales: Scales, role: Role, shapes: Shapes) -> NDArray[np.int64]:
+        """Return the standard deviation of noise on inputs with these scales, (vectors,), in integers."""
+        found = input_deviations(scales, self.plan.privacy.loss, self.plan.privacy.unit)
+        return np.ceil(found * self.unit(role, shapes)).astype(np.int64)
+
+    def input_noise(self, shapes: Shapes) -> InputNoise:
+        """Return how much noise all owners have on their inputs, in their vectors' unit."""
+
+        def of(owner: Party) -> NDArray[np.float64]:
+            scales, unit = shapes.scales[owner], self.unit(owner.role, shapes)
+            steps = self.input_steps(scales, owner.role, shapes) / unit
+            return steps if self.adds_to_inputs(owner) else np.zeros(len(scales.widths))
+
+        sources = np.concatenate([of(source) for source in shapes.features])
+        return InputNoise(shapes.n, sources, of(shapes.target))
+
+    def hide_inputs(
+        self, own: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
+    ) -> Contribution:
+        """Add this owner's noise to its vectors, if it adds it to inputs."""
+        if not self.adds_to_inputs(me):
+            return own
+        features = shapes.features.get(me, shapes.m_target)
+        grid = self.grid(me.role, "ranges", shapes.n, features, stated.defined)
+        scales = grid.scales(self.sent_scales(stated, me.role)["ranges"])
+        sigma = self.input_steps(scales, me.role, shapes)
+        return replace(own, vectors=with_noise(own.vectors, sigma, shapes.n))
+
+    def check_inputs(self, error: float, n: int) -> None:
+        """Refuse noise on inputs whose integers could not hold it; `error` is that of rounding, at most."""
+        if error > 0.1 / math.sqrt(n):
+            names = ", ".join(on_inputs(self.plan))
+            raise BoundError(
+                f"the noise on inputs (noise: inputs) of {names} does not fit 64 bits with {n} rows and so "
+                "many columns. Use fewer rows or columns, a larger privacy.loss, or noise: results"
+            )
+
+    def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+        """Return what to state of the vectors that are multiplied, by the message field that carries it."""
+        return {}
+
+    # --- noise on results
+
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
         return None
@@ -217,27 +277,33 @@ class Level(ABC):
         Assumes that the other side's columns have no ties and its diameter is their number, the most.
         """
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
-        n, mu, other = shapes.n, separation(self.plan.privacy.loss), untied(shapes.n)
+        n, of_values, lengths = shapes.n, self.plan.privacy.unit == "value", (1.0, 1.0)
         own, error = columns(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
+        moving, other = own.widths > 0, Scales(np.array([untied(n)]), others)
         numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
         if "coefficients" in (self.plan.results.target, self.plan.results.sources):
             numbers = "coefficients"
             less = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
-            spread = others if self.plan.privacy.unit == "value" else own.spread * others
-            noise = own.widths * other * math.sqrt(spread) / mu
         elif role is Role.SOURCE:
             count = max(1, stated.defined)
-            width = float(sums(n, len(own.widths)).scales(stated.sum).widths[0]) / count
-            error *= max(stated.length, 1 / n)
-            noise = np.where(own.widths > 0, width * other * math.sqrt(others) / mu, 0.0)
+            own = Scales(sums(n, len(own.widths)).scales(stated.sum).widths / count)
+            lengths = (max(stated.length, 1 / n), 1.0)
+            error *= lengths[0]
         else:  # of a mean of columns that are independent
-            width = min(other, 2 * math.sqrt(2 * math.log(n) / (n * others)))
-            noise, error = own.widths * width * math.sqrt(own.spread) / mu, error / math.sqrt(others)
-        ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
+            width = min(untied(n), 2 * math.sqrt(2 * math.log(n) / (n * others)))
+            other, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(others))
+            error *= lengths[1]
+        sides = (Role.SOURCE, Role.TARGET) if role is Role.SOURCE else (Role.TARGET, Role.SOURCE)
+        adding = (self.role_on_inputs(sides[0]), self.role_on_inputs(sides[1]))
+        known = (self.plan.privacy.loss, n, others if of_values else None)
+        noise = np.where(moving, foresee(own, other, lengths, adding, *known), 0.0)
+        ratio = float(np.median(noise[moving])) / error if moving.any() else 0.0
+        if any(adding):
+            less = "Use many more rows, or noise: results"
         too_few = f"noise will be {ratio:.3g} times the sampling error. {less}" if ratio > 1 else ""
         return Foreseen(numbers, noise, error, too_few, of_coefficients=True)
 
-    def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
+    def without_own(self, numbers: Numbers, own: Contribution, me: Party, shapes: Shapes) -> Numbers:
         """Subtract one's own noise from numbers that one received."""
         return numbers
 
@@ -283,13 +349,18 @@ class Level(ABC):
 
     def opened_precisely(self) -> str:
         """Say how precise what the coordinator opens is."""
-        return self.precision[0 if self.noisy else 1]
+        return self.precision[0 if self.noisy else 1] + self._with_inputs()
 
     def published_precisely(self, grant: str) -> str:
         """Say how precise what is passed on is."""
         if not self.noisy:
             return "exact, without noise"
-        return f"{grant} with the coordinator's noise, whose standard deviation each receiver gets"
+        noise = f"the coordinator's noise{self._with_inputs()}"
+        return f"{grant} with {noise}, whose standard deviation each receiver gets"
+
+    def _with_inputs(self) -> str:
+        names = on_inputs(self.plan)
+        return f", and noise on the inputs of {', '.join(names)}" if names else ""
 
 
 # --- warnings that follow from columns and counts alone

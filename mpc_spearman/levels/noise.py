@@ -21,15 +21,18 @@ _ROUNDED = np.array([1.0, 2.0, 5.0])
 Floats = NDArray[np.float64]
 
 
-def noisy(values: Floats, s: Floats, loss: float) -> tuple[Floats, Floats]:
-    """Add noise of standard deviation `s` to numbers from -1 to 1; return them and the actual s.
+def noisy(values: Floats, s: Floats, loss: float, most: float = 1.0) -> tuple[Floats, Floats]:
+    """Add noise of standard deviation `s` to numbers from -`most` to `most`; return them and the actual s.
 
-    NaN, and numbers whose `s` is 0, stay; others may be beyond ±1. `loss` is ρ, ``privacy.loss``.
+    NaN, and numbers whose `s` is 0, stay; others may be beyond `most`. `loss` is ρ, ``privacy.loss``.
     """
     mine = (s > 0) & ~np.isnan(values)
     if not mine.any():
         return values, np.zeros_like(s)
-    bits = min(_FINEST, math.floor(math.log2(LARGEST / (2 * (1 + float(s[mine].max()))))))
+    bits = min(
+        _FINEST - math.ceil(math.log2(most)),
+        math.floor(math.log2(LARGEST / (2 * (most + float(s[mine].max()))))),
+    )
     scaled = np.ldexp(s[mine], bits)
     sigma = np.ceil(scaled * (1 + 2 * math.sqrt(scaled.size) / (separation(loss) * scaled.min()))).astype(
         np.int64

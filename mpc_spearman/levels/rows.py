@@ -38,6 +38,20 @@ def scales(
     return [Row(Kind.COLUMNS, (sender,), (receiver,), fields) for receiver in receivers]
 
 
+def multiplied(shapes: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role) -> list[Row]:
+    """Declare what a data party states about its vectors with noise on inputs, which others' noise covers."""
+    tells = {
+        "multiplied_ranges": "a rounded range of each of its vectors with the noise on them, if it adds any",
+        "multiplied_diameter": "a rounded bound on how much any two of its rows differ, with that noise",
+        "multiplied_mean_range": "a rounded range of the mean of its columns, with that noise",
+    }
+    fields = tuple(
+        Field(name, "int64", shape, tells[name], precision=("statistical",), inputs=sender)
+        for name, shape in shapes.items()
+    )
+    return [Row(Kind.COLUMNS, (sender,), (receiver,), fields) for receiver in receivers]
+
+
 def opened(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
     """Declare the shares or ciphertexts from which the coordinator opens integers of that shape."""
     share = Field("share", "ring", shape, f"by combining all shares: {opens}", protocols=("mpc",))

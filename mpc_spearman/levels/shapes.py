@@ -28,6 +28,9 @@ class Shapes:
     scales: Mapping[Party, Scales] = field(default_factory=dict)
     #: The same for the sum of each source's columns, if it does not contribute that sum.
     of_sums: Mapping[Party, Scales] = field(default_factory=dict)
+    #: Both once more, of the vectors that are multiplied, with noise on inputs; of roles that add it.
+    multiplied: Mapping[Party, Scales] = field(default_factory=dict)
+    multiplied_sums: Mapping[Party, Scales] = field(default_factory=dict)
     #: Kurtosis of each data party's columns, if tests need it.
     kurtosis: Mapping[Party, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -49,7 +52,16 @@ class Shapes:
     @property
     def of_target(self) -> Scales:
         """What the target states of its."""
-        return next(scales for owner, scales in self.scales.items() if owner not in self.features)
+        return self.scales[self.target]
+
+    @property
+    def target(self) -> Party:
+        """The target, once it has stated its scales."""
+        return next(owner for owner in self.scales if owner not in self.features)
+
+    def of_multiplied(self, owner: Party) -> Scales:
+        """Return the scales of an owner's vectors as they are multiplied."""
+        return self.multiplied.get(owner, self.scales[owner])
 
     def labels(self, sources: Sequence[str], target: Sequence[str]) -> Labels:
         """Label the sources' features, whose rows are stacked in roster order, and the target's."""

@@ -8,6 +8,7 @@ every owner adds enough noise to its own term to hide its rows from everyone who
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from mpc_spearman.engines.computation import Computation, Contribution, Operatio
 from mpc_spearman.findings import strengths as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels import rows
+from mpc_spearman.levels import inputs, rows
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Descriptions, Level, impossible
 from mpc_spearman.levels.noise import in_digits
@@ -39,6 +40,13 @@ MASKED = rows.masked("one sum of scaled ranks", 1, "scaled ranks")
 SCALED = (
     *rows.scales({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
     *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+)
+_MULTIPLIED = (
+    *rows.multiplied({"multiplied_ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
+    *rows.multiplied(
+        {"multiplied_ranges": ("m_target",), "multiplied_diameter": (1,)},
+        *(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+    ),
 )
 _ERRORS = (
     "the standard error of each strength, which shows how strongly the sources' columns correlate with each "
@@ -62,6 +70,7 @@ class Strengths(Level):
         Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (rows.WHICH_CONSTANT, rows.GAPS)),
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH, rows.MOST_GAPS)),
         *SCALED,
+        *_MULTIPLIED,
         *MASKED,
         *rows.split_noise(),
         *rows.opened(opens, (1, "m_target")),
@@ -75,13 +84,21 @@ class Strengths(Level):
 
     def check(self, shapes: Shapes) -> None:
         super().check(shapes)
-        self.encoding(shapes)
+        encoding = self.encoding(shapes)
+        if encoding.source_noise or encoding.target_noise:
+            self.check_inputs(replace(encoding, averaged=encoding.columns).error, shapes.n)
 
     def encoding(self, shapes: Shapes) -> Encoding:
         """Return the fixed-point encoding; how many columns it averages is known once all stated it."""
-        sources, room = len(shapes.features), 0.0
+        sources, room, loss, noise = len(shapes.features), 0.0, self.plan.privacy.loss, dict[str, float]()
         if self.noisy:
-            room = self.rooms * most_noise(shapes.m_target, sources + 1, self.plan.privacy.loss)
+            room = self.rooms * most_noise(shapes.m_target, sources + 1, loss)
+            of_sources = inputs.reach(1, loss) if self.role_on_inputs(Role.SOURCE) else 0.0
+            of_target = inputs.reach(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
+            noise = {"source_noise": of_sources, "target_noise": of_target}
+            # Noise on results covers what is multiplied, up to twice the noise wider.
+            room = room * (1 + 2 * of_sources) * (1 + 2 * of_target)
+            room += inputs.room(of_sources, of_target, shapes.n)
         return Encoding.strengths(
             shapes.n,
             columns=shapes.m_sources,
@@ -89,12 +106,13 @@ class Strengths(Level):
             estimator=self.plan.estimator,
             defined=shapes.defined_sources,
             room=room,
+            **noise,
         )
 
     def computation(self, shapes: Shapes) -> Computation:
         encoding, one_each = self.encoding(shapes), dict.fromkeys(shapes.features, 1)
         sums = (self.operation, encoding.rows, one_each, shapes.m_target, encoding.bounds)
-        noisy = tuple(shapes.features) if self.noisy else ()
+        noisy = tuple(source for source in shapes.features if self.noisy and not self.adds_to_inputs(source))
         return Computation(*sums, summed=True, noisy_sources=noisy)
 
     def contribution(
@@ -116,12 +134,59 @@ class Strengths(Level):
 
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for a source's sum of columns, or for the target's columns."""
-        return scales.sums(n, features) if role is Role.SOURCE else scales.columns(n, self.plan.estimator)
+        is_source = role is Role.SOURCE
+        exact = scales.sums(n, features) if is_source else scales.columns(n, self.plan.estimator)
+        if not field.startswith("multiplied"):
+            return exact
+        loss = self.plan.privacy.loss
+        most = features * inputs.reach(1, loss) if is_source else inputs.reach(features, loss)
+        return inputs.grid(exact, most)
 
-    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
-        """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,)."""
-        found = deviations(summed(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
-        return found.ravel()
+    def unit(self, role: Role, shapes: Shapes) -> int:
+        encoding = self.encoding(shapes)
+        return encoding.source_scale if role is Role.SOURCE else encoding.target_scale
+
+    def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+        if not self.role_on_inputs(me.role):
+            return {}
+        n, features, unit = shapes.n, shapes.features.get(me, shapes.m_target), self.unit(me.role, shapes)
+        grid = self.grid(me.role, "multiplied_ranges", n, features, 0)
+        return {"multiplied_ranges": grid.stated(own.vectors, [1 / unit] * len(own.vectors))}
+
+    def deviations(self, shapes: Shapes) -> dict[Party, NDArray[np.float64]]:
+        """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,).
+
+        Of owners that add none to inputs. A source's noise need not cover vectors of other sources.
+        """
+        target, own = shapes.target, [one for one in shapes.features if not self.adds_to_inputs(one)]
+        covered = dict.fromkeys(own, own)
+        if not self.adds_to_inputs(target):
+            covered[target] = list(shapes.features)
+        of_target, loss = shapes.of_multiplied(target), self.plan.privacy.loss
+        return {
+            owner: deviations(summed(map(shapes.of_multiplied, sources)), of_target, loss).ravel()
+            for owner, sources in covered.items()
+        }
+
+    def _steps(self, shapes: Shapes) -> dict[Party, NDArray[np.int64]]:
+        """Return that noise in steps of what is opened, rounded up."""
+        unit = self.unit(Role.SOURCE, shapes) * self.unit(Role.TARGET, shapes)
+        deviations_of = self.deviations(shapes)
+        return {owner: np.ceil(found * unit).astype(np.int64) for owner, found in deviations_of.items()}
+
+    def _noise(self, shapes: Shapes, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard deviation of all noise in what K strengths would be, (m_B,).
+
+        `errors` are the standard errors of strengths: they show the length of the sources' mean.
+        """
+        encoding = self.encoding(shapes)
+        steps = [
+            found / encoding.source_scale / encoding.target_scale for found in self._steps(shapes).values()
+        ]
+        length = errors * math.sqrt(shapes.n - 1) * encoding.averaged
+        squares = sum((np.square(one) for one in steps), np.square(self.input_noise(shapes).of_sums(length)))
+        noise: NDArray[np.float64] = np.sqrt(squares)
+        return noise
 
     def _most(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the most that vectors within the stated ranges give, with all owners' noise, (m_B,).
@@ -129,27 +194,29 @@ class Strengths(Level):
         By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0. What ``paper`` appends adds at most
         the number of columns.
         """
-        owners, encoding = len(shapes.features) + 1, self.encoding(shapes)
+        encoding = self.encoding(shapes)
         exact = shapes.n * summed(shapes.of_sources).widths[0] * shapes.of_target.widths / 4
         appended = encoding.columns if self.plan.estimator == "paper" else 0
-        noise = owners * (REACH * self.deviations(shapes) + 1 / encoding.source_scale / encoding.target_scale)
-        most: NDArray[np.float64] = exact + appended + noise + max(1, encoding.averaged) * encoding.error
+        steps = sum(self._steps(shapes).values(), np.zeros(shapes.m_target))
+        noise = REACH * steps / encoding.source_scale / encoding.target_scale
+        on_inputs = REACH * self.input_noise(shapes).of_sums(encoding.columns)
+        most: NDArray[np.float64] = (
+            exact + appended + noise + on_inputs + max(1, encoding.averaged) * encoding.error
+        )
         return most
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
-        if not self.noisy:
+        if not self.noisy or self.adds_to_inputs(me):
             return None
-        encoding = self.encoding(shapes)
-        unit = encoding.source_scale * encoding.target_scale
-        return discrete_gaussian(np.ceil(self.deviations(shapes) * unit).astype(np.int64))[None]
+        return discrete_gaussian(self._steps(shapes)[me])[None]
 
-    def without_own(self, numbers: Numbers, own: Contribution, shapes: Shapes) -> Numbers:
+    def without_own(self, numbers: Numbers, own: Contribution, me: Party, shapes: Shapes) -> Numbers:
         """Subtract one's own noise from strengths and positions; the others' noise stays."""
         if own.added is None or "strengths" not in numbers:
             return numbers
         encoding, total = self.encoding(shapes), numbers["strengths_noise"]
         mu = numbers["strengths"] - own.added[0] / encoding.unit
-        s = total * math.sqrt(1 - 1 / (len(shapes.features) + 1))
+        s = np.sqrt(np.maximum(np.square(total) - np.square(self._steps(shapes)[me] / encoding.unit), 0))
         mu = in_digits(mu, s, self._error(shapes))
         positions = estimators.positions(mu, self.plan.order)
         return {**numbers, "strengths": mu, "strengths_noise": s, "positions": positions}
@@ -172,8 +239,7 @@ class Strengths(Level):
             "errors": self.errors(told, shapes),
         }
         if self.noisy:
-            owners, unit = len(shapes.features) + 1, encoding.source_scale * encoding.target_scale
-            s = np.ceil(self.deviations(shapes) * unit) * math.sqrt(owners) / max(1, encoding.unit)
+            s = self._noise(shapes, numbers["errors"]) / max(1, encoding.averaged)
             numbers |= {"strengths": in_digits(mu, s, self._error(shapes)), "strengths_noise": s}
         numbers["positions"] = estimators.positions(numbers["strengths"], self.plan.order)
         return numbers
@@ -194,5 +260,5 @@ class Strengths(Level):
         if not self.noisy:
             return "exact, without noise"
         if grant == "strengths":
-            return "strengths with the noise of every other owner"
-        return f"{grant} of strengths with the noise of every owner"
+            return f"strengths with the noise of every other owner{self._with_inputs()}"
+        return f"{grant} of strengths with the noise of every owner{self._with_inputs()}"

@@ -18,12 +18,15 @@ def guess(loss: float) -> float:
     return (1 + math.erf(separation(loss) / math.sqrt(8))) / 2
 
 
-def in_words(loss: float, unit: str, exact: str = "") -> str:
-    """Say in a sentence what a loss promises; not of the results of a party that has `exact` ones."""
+def in_words(loss: float, unit: str, exact: str = "", having: str = "one party's results of this run") -> str:
+    """Say in a sentence what a loss promises against an attacker who has what it says.
+
+    It does not hold for the results of a party that has `exact` ones.
+    """
     what = "rows" if unit == "row" else "values of one column"
     but = f", except {exact}, whose own are exact" if exact else ""
     return (
-        f"with one party's results of this run{but}, an attacker who knows everything else guesses right at "
+        f"with {having}{but}, an attacker who knows everything else guesses right at "
         f"most {guess(loss):.0%} of the time which of two {what} belongs to which of two people "
         f"(privacy.loss: {loss:g}); several runs add up"
     )

@@ -222,6 +222,17 @@ def most_noise(columns: int, owners: int, loss: float) -> float:
     return owners * (REACH * most * _FLOAT64 + 2.0**-20)
 
 
+def input_deviations(scales: Scales, loss: float, unit: str) -> NDArray[np.float64]:
+    """Return σ of the noise on inputs of vectors with these scales, (m,), in each element.
+
+    An exchange of rows i and j changes vector p by 2·(a_pi - a_pj)² in squared length. With ``privacy.unit:
+    value`` it is of one vector.
+    """
+    spread = 1.0 if unit == "value" else scales.spread
+    found: NDArray[np.float64] = scales.widths * (math.sqrt(2 * spread) / separation(loss) * _FLOAT64)
+    return found
+
+
 def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> NDArray[np.float64]:
     """Return s of every number, (rows, columns), for ρ = `loss`; 0 where one of the two is constant.
 

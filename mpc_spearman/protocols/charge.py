@@ -40,8 +40,8 @@ def told(plan: Plan, roster: Roster) -> dict[str, Told]:
     for peer in roster.peers:
         is_c = peer.role is Role.COORDINATOR
         what = plan.reveal if is_c and plan.opened_to == "coordinator" else plan.terms.granted[peer.role]
-        results = what != "nothing"
-        counted = results and (level_of(plan).owners_add or not is_c)
+        results, on_inputs = what != "nothing", plan.owner(roster.me.name).noise == "inputs"
+        counted = results and (level_of(plan).owners_add or on_inputs or not is_c)
         found[peer.name] = Told(
             what=what,
             loss=0.0 if not results else plan.privacy.loss if counted and not exact else None,

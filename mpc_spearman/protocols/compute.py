@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import Ranks
@@ -41,7 +42,9 @@ def encode(
         if said:
             run.say(said)
             run.notes.cautions.append(said)
-    return level.contribution(ranks, role, shapes, stated, own), own
+    vectors, me = level.contribution(ranks, role, shapes, stated, own), run.roster.me
+    vectors = level.hide_inputs(vectors, own, stated, me, shapes)
+    return vectors, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else own
 
 
 def weaker(features: Sequence[str], own: Factors) -> str:

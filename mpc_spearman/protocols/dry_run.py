@@ -115,8 +115,8 @@ _FEW = 10
 
 def _told_exactly(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
     """Warn of columns whose exact numbers describe few rows, which nothing hides."""
-    exact = plan.results.precision == "exact"
-    if level_of(plan).owners_add and not exact:
+    exact, on_inputs = plan.results.precision == "exact", plan.owner(table.party).noise == "inputs"
+    if (level_of(plan).owners_add or on_inputs) and not exact:
         return []
     rare = [
         name for name, groups in zip(table.features, ranks.groups, strict=True) if 0 < groups.outside < _FEW

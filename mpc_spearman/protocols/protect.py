@@ -22,6 +22,9 @@ from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
+#: The message fields of ranges that a diameter goes with, and its field.
+_DIAMETERS = {"ranges": "diameter", "multiplied_ranges": "multiplied_diameter"}
+
 
 @step("protect")
 def state(
@@ -37,11 +40,13 @@ def state(
     heard = dict[Party, dict[str, Any]]()
     if stated is not None and own is not None:
         heard[me] = {"defined": np.array([stated.defined])}
-        for name, scales in level.sent_scales(stated, me.role).items() if level.noisy else ():
-            heard[me][name] = np.array(scales.ranges)
-            if name == "ranges":
-                heard[me]["diameter"] = np.array([scales.diameter])
-        if not level.noisy:
+        if level.noisy:
+            sent = {**level.sent_scales(stated, me.role), **level.multiplied_scales(own, me, shapes)}
+            for name, scales in sent.items():
+                heard[me][name] = np.array(scales.ranges)
+                if name in _DIAMETERS:
+                    heard[me][_DIAMETERS[name]] = np.array([scales.diameter])
+        else:
             heard[me] |= level.weights(own, me.role, shapes)
         for peer in run.roster.peers:
             fields = VIEW.fields(terms, Kind.COLUMNS, me.role, peer.role)
@@ -58,10 +63,16 @@ def state(
             raise ProtocolViolation(f"{owner} says that {count} of its {features} features are not constant")
     shapes = replace(shapes, defined=defined)
     scales_of = {owner: _scales(run, owner, said, shapes) for owner, said in heard.items()}
+    by_name = {
+        name: {owner: scales[name] for owner, scales in scales_of.items() if name in scales}
+        for name in ("ranges", "mean_range", "multiplied_ranges", "multiplied_mean_range")
+    }
     shapes = replace(
         shapes,
-        scales={owner: scales["ranges"] for owner, scales in scales_of.items() if "ranges" in scales},
-        of_sums={owner: one["mean_range"] for owner, one in scales_of.items() if "mean_range" in one},
+        scales=by_name["ranges"],
+        of_sums=by_name["mean_range"],
+        multiplied=by_name["multiplied_ranges"],
+        multiplied_sums=by_name["multiplied_mean_range"],
         kurtosis={owner: said["kurtosis"] for owner, said in heard.items() if "kurtosis" in said},
     )
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
@@ -72,11 +83,12 @@ def state(
 def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
     """Check what an owner states: an impossibly small scale would make too little noise."""
     found = dict[str, Scales]()
-    for name in ("ranges", "mean_range"):
+    for name in ("ranges", "mean_range", "multiplied_ranges", "multiplied_mean_range"):
         if name in heard:
-            has_diameter = name == "ranges" and "diameter" in heard
-            stated = Stated(tuple(heard[name].tolist()), int(heard["diameter"][0]) if has_diameter else 0)
-            of_length_1 = has_diameter and run.plan.estimator == "tie_corrected"
+            diameter = heard.get(_DIAMETERS.get(name, ""))
+            stated = Stated(tuple(heard[name].tolist()), 0 if diameter is None else int(diameter[0]))
+            exact = name == "ranges" and diameter is not None
+            of_length_1 = exact and run.plan.estimator == "tie_corrected"
             features, defined = shapes.features.get(owner, shapes.m_target), shapes.defined.get(owner, 0)
             grid = level_of(run.plan).grid(owner.role, name, shapes.n, features, defined)
             problem = grid.problem(stated, of_length_1=of_length_1)

@@ -61,4 +61,4 @@ def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, 
         return {}
     values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
     run.notes.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
-    return level_of(run.plan).without_own(cast(Numbers, values), own, shapes)
+    return level_of(run.plan).without_own(cast(Numbers, values), own, me, shapes)

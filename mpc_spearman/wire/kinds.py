@@ -70,8 +70,9 @@ class Field:
         integers modulo a power of 2^8, each travels in ``ring_bytes`` bytes.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, grants, protocols, opened_to, top, precision
-        Where it is sent; None means everywhere. Grants are the receiver's.
+    levels, grants, protocols, opened_to, top, precision, inputs
+        Where it is sent; None means everywhere. Grants are the receiver's, and `inputs` a role of which a
+        party adds noise to its inputs.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Field:
     opened_to: tuple[str, ...] | None = None
     top: bool | None = None
     precision: tuple[str, ...] | None = None
+    inputs: Role | None = None
 
     def sent(self, terms: Terms, receiver: Role) -> bool:
         """Tell whether this field is part of its message under the terms of a plan."""
@@ -94,6 +96,7 @@ class Field:
             and (self.opened_to is None or terms.opened_to in self.opened_to)
             and (self.top is None or self.top == terms.top)
             and (self.precision is None or terms.precision in self.precision)
+            and (self.inputs is None or self.inputs in terms.on_inputs)
         )
 
 

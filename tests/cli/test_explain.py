@@ -22,8 +22,8 @@ from mpc_spearman.protocols.charge import told
 from support.harness import ROOT
 from support.plans import mapping
 
-RANKING, STRENGTHS, CLUSTER = (
-    str(ROOT / "configs" / f"{name}.yaml") for name in ("ranking", "strengths", "cluster")
+RANKING, STRENGTHS, CLUSTER, NOISE_ON_INPUTS = (
+    str(ROOT / "configs" / f"{name}.yaml") for name in ("ranking", "strengths", "cluster", "noise_on_inputs")
 )
 
 
@@ -36,6 +36,25 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
     path = tmp_path / name
     path.write_text(yaml.safe_dump(mapping(cautious=True, **settings)), encoding="utf-8")
     return str(path)
+
+
+@pytest.mark.parametrize("reveal", ["strengths", "coefficients"])
+def test_an_owner_with_noise_on_its_inputs_reads_what_it_costs_and_whom_it_need_not_trust(capsys, reveal):
+    settings = (NOISE_ON_INPUTS, f"reveal={reveal}", "privacy.loss=0.5")
+    own, other = (said(capsys, *settings, "--party", party) for party in "AB")
+    assert "With all that the others have of this run, an attacker who" in own
+    assert "holds whatever the others state or send, and if they collude" in own
+    assert "The price: noise of 4.9 times chance variation or more, however many rows there are." in own
+    assert "can read our ranks with our noise on them, and no more" in own
+    assert not any(text in own for text in ("has exact results", "except C", "uses made-up columns"))
+    assert "with one party's results" in other.lower()
+    assert ("has exact results" in other) == (reveal == "coefficients")
+    everything = said(capsys, *settings)
+    assert "For rows of A it holds if the others lie or collude" in everything
+    assert (
+        "Rows needed to find a correlation of 0.1 in 8 of 10 samples, with noise on the inputs of A"
+        in everything
+    )
 
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])

@@ -32,6 +32,7 @@ SHORT = {"protocol": "he", "he": {"key_bits": 512, "insecure": True}}
         ({"loss": 1}, {}, "loss: 1 at most, but the plan has privacy.loss: 2"),
         ({}, {"privacy": {"loss": 2.5}}, "loss: 2 at most, but the plan has privacy.loss: 2.5"),
         ({}, VALUE, "unit: row"),
+        ({"noise": "inputs"}, {}, "noise: inputs, but the plan has noise: results for this party"),
         ({}, {"results": {"precision": "exact"}}, "exact: false"),
         ({}, SHORT, "min_key_bits: 3072 or more"),
     ],

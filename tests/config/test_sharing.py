@@ -73,8 +73,8 @@ def with_secrets() -> Plan:
 
 
 def test_nothing_local_is_shared() -> None:
-    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity"}
-    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name", "identity"}
+    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity", "noise"}
+    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name", "identity", "noise"}
     plan = with_secrets()
     text = plan.canonical_json()
     assert plan.parties.target.id == ("secret_id",)
@@ -114,6 +114,8 @@ SHARED: dict[str, Any] = {
     "parties.sources.0.name": "A1",
     "parties.coordinator.identity": ONE,
     "parties.sources.0.identity": ONE,
+    "parties.sources.0.noise": "inputs",
+    "parties.target.noise": "inputs",
 }
 
 
@@ -206,6 +208,7 @@ def test_a_local_file_adds_local_keys_and_no_shared_ones(tmp_path: Path) -> None
         "party: B\nreveal: ranking\n": "B.yaml: parties.target.reveal: there is no such key",
         "party: B\nnetwork: {timeout: 3}\n": "B.yaml: network.timeout: is not local; local keys",
         "party: B\nidentity: x\n": "B.yaml: identity: is shared: only the shared plan can have it",
+        "party: B\nnoise: results\n": "B.yaml: noise: is shared: only the shared plan can have it",
         "party: X\n": "B.yaml: party: 'X' is not a party of the plan",
         "key: B.key\n": "B.yaml: party: null is not a party",
         "party: B\ntable: [1]\n": "B.yaml: parties.target.table: ",

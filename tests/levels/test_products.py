@@ -41,7 +41,7 @@ LEVEL = Coefficients(plan(reveal="coefficients", **STATISTICAL))
 
 def decoded(opened: np.ndarray, ties: list[int], n: int, target: list[int] | None = None) -> list[list[int]]:
     its = (Description(ties=tuple(terms)) for terms in (ties, ties if target is None else target))
-    return LEVEL.products(opened, Descriptions((next(its),), next(its)), n).tolist()
+    return LEVEL.products(opened, Descriptions((next(its),), next(its)), Shapes(n, {}, 1)).tolist()
 
 
 def exact(x: np.ndarray, y: np.ndarray) -> int:
@@ -122,7 +122,7 @@ def test_opened_values_give_every_product_to_the_stated_precision(pair):
 
 @pytest.mark.parametrize("n", MANY)
 def test_synthetic_sums_of_many_rows(n):
-    scaled = LEVEL.scaled(n)
+    scaled = LEVEL.scaled(Shapes(n, {}, 1))
     assert scaled is not None
     unit, flag, constant = scaled.target_scale**2, 10, total(n)
     rare = total(n) - n * flag * (n - flag)
@@ -137,7 +137,7 @@ def test_synthetic_sums_of_many_rows(n):
 
 
 def test_a_value_that_no_columns_give_has_no_coefficient():
-    n, scaled = 10**7, LEVEL.scaled(10**7)
+    n, scaled = 10**7, LEVEL.scaled(Shapes(10**7, {}, 1))
     assert scaled is not None
     beyond = int(scaled.target_scale**2 * (1 + 2 * scaled.error))
     opened = np.array([[beyond, -beyond, 1], [2**62, -(2**63), 0]])

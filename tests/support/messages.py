@@ -32,8 +32,9 @@ PLANS = [
         top=top,
         parties={Role.COORDINATOR: ("C",), Role.TARGET: ("B",), Role.SOURCE: ("A",)},
         granted=granted(grant, grant),
+        on_inputs=on_inputs,
     )
-    for protocol, level, grant, opened_to, top, alignment, precision in itertools.product(
+    for protocol, level, grant, opened_to, top, alignment, precision, on_inputs in itertools.product(
         ("mpc", "he"),
         LEVELS,
         GRANTS,
@@ -41,6 +42,7 @@ PLANS = [
         (False, True),
         ("same", "intersect"),
         ("statistical", "exact"),
+        (frozenset[Role](), frozenset({Role.SOURCE, Role.TARGET})),
     )
     if level == "ranking" or (opened_to, top) == ("coordinator", False)
 ]

@@ -1,0 +1,129 @@
+"""Noise on inputs: an owner adds it to its vectors, before it shares or encrypts them (``noise: inputs``).
+
+Everything that anybody computes follows from the noisy vectors. So the guarantee holds whatever the other
+parties state, send or pool (docs/guarantee.md, "Noise on inputs"). No noise protects this owner's rows in any
+result; what protects the rows of others has to cover the vectors that are multiplied.
+
+An owner's noise has the standard deviation σ_p in each element of its vector p. With σ = 0 for owners that do
+not add any, the noise in the product (p, q) has the variance
+
+    σ_p²·‖b_q‖² + σ_q²·‖a_p‖² + n·σ_p²·σ_q²
+
+and vectors are of length 1 at most. In a sum over p it is Σ_p σ_p² + σ_q²·‖Σ_p a_p‖² + n·σ_q²·Σ_p σ_p², since
+the noise of b_q is the same in all products with it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.arrays import BLOCK, beside, parts
+from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
+from mpc_spearman.privacy.loss import separation
+from mpc_spearman.privacy.scales import SLACK, Grid, Scales, deviations, input_deviations
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class InputNoise:
+    """The standard deviation of the noise in each element of vectors, in their own unit: 0 for none."""
+
+    n: int
+    #: Of all sources' vectors, (m_A,), and of the target's, (m_B,).
+    sources: Floats
+    target: Floats
+
+    @property
+    def of_products(self) -> Floats:
+        """Return the standard deviation of the noise in each product, (m_A, m_B)."""
+        of_sources, of_target = np.square(self.sources)[:, None], np.square(self.target)
+        noise: Floats = np.sqrt(of_sources + of_target + self.n * of_sources * of_target)
+        return noise
+
+    def of_sums(self, length: Floats | float) -> Floats:
+        """Return that of the noise in sums over all sources' vectors, (m_B,), of at most that `length`."""
+        of_sources, of_target = np.square(self.sources).sum(), np.square(self.target)
+        noise: Floats = np.sqrt(of_sources + of_target * (np.square(length) + self.n * of_sources))
+        return noise
+
+
+def with_noise(
+    vectors: NDArray[np.signedinteger[Any]], sigma: NDArray[np.int64], rows: int
+) -> NDArray[np.int64]:
+    """Return vectors, (m, columns), with noise of standard deviations `sigma`, (m,), in the first `rows`."""
+    noisy = beside(vectors, vectors.shape, np.int64)
+    for vector, total, one in zip(vectors, noisy, sigma.tolist(), strict=True):
+        for at, part in parts(vector, BLOCK):
+            inside = max(0, min(at.stop, rows) - at.start)
+            total[at] = part
+            total[at.start : at.start + inside] += discrete_gaussian(np.full(inside, one))
+    return noisy
+
+
+def reach(columns: int, loss: float) -> float:
+    """Bound the noise in one element of a vector of length 1, for any scales of so many columns."""
+    return REACH * (2 * SLACK * math.sqrt(columns) / separation(loss) * (1 + 2.0**-20) + 2.0**-20)
+
+
+def room(sources: float, target: float, rows: int) -> float:
+    """Bound the noise in products of vectors of length 1 whose elements have noise up to so much.
+
+    It holds but for a probability of 10^-21: sums of discrete Gaussian noise are sub-Gaussian, so that ten
+    standard deviations of a product are as good a bound as those of an element.
+    """
+    return sources + target + 1.1 * math.sqrt(rows) * sources * target / REACH
+
+
+def sum_of_sizes(target: float, rows: int) -> float:
+    """Bound the sum of the sizes of noise in one vector, whose elements have noise up to `target`."""
+    return target / REACH * (rows + 10 * math.sqrt(rows))
+
+
+def grid(exact: Grid, most_noise: float) -> Grid:
+    """Return the grid for ranges of vectors with noise on inputs, up to so much in an element."""
+    return Grid(exact.unit, 2.0**-16 * exact.unit, exact.most + 2 * most_noise)
+
+
+def foresee(
+    own: Scales,
+    other: Scales,
+    lengths: tuple[float, float],
+    on_inputs: tuple[bool, bool],
+    loss: float,
+    n: int,
+    others: int | None,
+) -> Floats:
+    """Foresee the noise in products of one's own vectors with one of the other side, (m,).
+
+    Of both sides it takes the scales without noise, the `lengths` of vectors, and who adds noise to inputs.
+    `others` is as for `mpc_spearman.privacy.scales.deviations`.
+    """
+    unit = "row" if others is None else "value"
+    sigma, sigma_other = (
+        input_deviations(scales, loss, unit) if adds else np.zeros(len(scales.widths))
+        for scales, adds in zip((own, other), on_inputs, strict=True)
+    )
+    of_own, of_other = np.square(sigma), float(np.square(sigma_other).max())
+    squares = of_own * lengths[1] ** 2 + of_other * (lengths[0] ** 2 + n * of_own)
+    if not all(on_inputs):
+        multiplied = _multiplied(own, sigma, n), _multiplied(other, sigma_other, n)
+        squares = squares + np.square(deviations(*multiplied, loss, others).max(axis=1))
+    noise: Floats = np.sqrt(squares)
+    return noise
+
+
+def _multiplied(scales: Scales, sigma: Floats, n: int) -> Scales:
+    """Guess the scales of vectors with noise: the farthest of n draws, and of n² pairs of rows."""
+    if not sigma.any():
+        return scales
+    widths = scales.widths + 2 * NormalDist().inv_cdf(1 - 1 / n) * sigma
+    apart = 2 * np.square(np.divide(sigma, widths, out=np.zeros(len(sigma)), where=widths > 0)).mean()
+    count = max(float((widths > 0).sum()), scales.spread)  # of one that stands for many D is their number
+    return Scales(widths, min(count, float(apart) * (math.sqrt(count) + 2 * math.sqrt(math.log(n))) ** 2))

@@ -1,0 +1,296 @@
+"""Noise on inputs: of the stated size, in whole runs, and enough whatever the other parties do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.engines.computation import Contribution
+from mpc_spearman.errors import BoundError
+from mpc_spearman.levels import level_of
+from mpc_spearman.levels.coefficients import Coefficients
+from mpc_spearman.levels.inputs import InputNoise, with_noise
+from mpc_spearman.levels.level import Level
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.strengths import Strengths
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.privacy.loss import guess, separation
+from mpc_spearman.privacy.scales import Scales, input_deviations
+from support.in_memory import Ended, run_in_memory
+from support.plans import PROTOCOLS, mapping
+from support.references import table
+
+RNG = np.random.default_rng(14)
+ROWS, COMMON = 120, RNG.normal(size=120)
+TABLES = {
+    "A": table(a0=COMMON + RNG.normal(size=ROWS), a1=RNG.normal(size=ROWS), rare=np.arange(ROWS) < 4),
+    "D": table(d0=COMMON - RNG.normal(size=ROWS)),
+    "B": table(b0=COMMON, b1=RNG.normal(size=ROWS), b2=np.arange(ROWS) % 7),
+}
+MU = separation(2.0)
+
+
+def plan_of(reveal: str, on_inputs: str, sources: str = "A", **settings: Any) -> Plan:
+    """Return a plan in which these parties add noise to their inputs."""
+    results = {"precision": "statistical", "target": reveal, "sources": reveal}
+    content = mapping(*sources, reveal=reveal, results=results, **settings)
+    for party in (content["parties"]["target"], *content["parties"]["sources"]):
+        party["noise"] = "inputs" if party["name"] in on_inputs else "results"
+    return load_plan(content)
+
+
+def run(plan: Plan) -> Ended:
+    names = {plan.parties.target.name, *(source.name for source in plan.parties.sources)}
+    return run_in_memory(plan, {name: TABLES[name] for name in names})
+
+
+@dataclass
+class Seen:
+    """What went on inside of runs: by party its vectors before and after noise, and what it drew."""
+
+    exact: dict[str, np.ndarray] = field(default_factory=dict)
+    multiplied: dict[str, np.ndarray] = field(default_factory=dict)
+    drawn: dict[str, np.ndarray] = field(default_factory=dict)
+    opened: list[np.ndarray] = field(default_factory=list)
+    shapes: list[Shapes] = field(default_factory=list)
+    level: list[Level] = field(default_factory=list)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    found = Seen()
+    for kind in (Strengths, Coefficients):
+        hide, draw, conclude = kind.hide_inputs, kind.own_noise, kind.conclude
+
+        def hidden(
+            self: Any, own: Contribution, factors: Any, stated: Any, me: Party, shapes: Any, hide: Any = hide
+        ) -> Contribution:
+            found.exact[me.name] = own.vectors.astype(object)
+            hidden = hide(self, own, factors, stated, me, shapes)
+            found.multiplied[me.name] = hidden.vectors.astype(object)
+            return hidden
+
+        def drawn(self: Any, shapes: Any, me: Party, draw: Any = draw) -> Any:
+            noise = draw(self, shapes, me)
+            if noise is not None:
+                found.drawn[me.name] = noise.astype(object)
+            return noise
+
+        def concluded(self: Any, opened: Any, told: Any, shapes: Any, conclude: Any = conclude) -> Any:
+            found.opened.append(np.array(opened.tolist(), dtype=object))
+            found.shapes.append(shapes)
+            found.level.append(self)
+            return conclude(self, opened, told, shapes)
+
+        monkeypatch.setattr(kind, "hide_inputs", hidden)
+        monkeypatch.setattr(kind, "own_noise", drawn)
+        monkeypatch.setattr(kind, "conclude", concluded)
+    return found
+
+
+def steps(seen: Seen, owner: Party) -> np.ndarray:
+    """Return the standard deviation of an owner's noise on inputs, in the integers of its vectors, (m,)."""
+    level, shapes = seen.level[-1], seen.shapes[-1]
+    return level.input_steps(shapes.scales[owner], owner.role, shapes)
+
+
+def fits(values: np.ndarray) -> float:
+    """p-value that standardised values have variance 1."""
+    total, many = float(np.square(values.astype(float)).sum()), values.size
+    return float(2 * min(stats.chi2.cdf(total, many), stats.chi2.sf(total, many)))
+
+
+CASES = [
+    ("strengths", "A", "A", "mpc"),
+    ("strengths", "B", "AD", "mpc"),
+    ("strengths", "AB", "AD", "mpc"),
+    ("strengths", "A", "AD", "paillier"),
+    ("strengths", "AB", "A", "bfv"),
+    ("coefficients", "A", "AD", "mpc"),
+    ("coefficients", "B", "A", "paillier"),
+    ("coefficients", "AB", "A", "mpc"),
+    ("coefficients", "AB", "AD", "bfv"),
+]
+
+
+@pytest.mark.parametrize(("reveal", "on_inputs", "sources", "scheme"), CASES)
+def test_the_noisy_vectors_are_multiplied_exactly_and_no_owner_adds_noise_twice(
+    reveal: str, on_inputs: str, sources: str, scheme: str, seen: Seen
+) -> None:
+    """An exchange of any two rows of an owner moves its vectors by at most μ standard deviations."""
+    if scheme == "bfv":
+        pytest.importorskip("tenseal")
+    run(plan_of(reveal, on_inputs, sources, **PROTOCOLS[scheme])).result("B")
+    target = seen.multiplied["B"]
+    products = [seen.multiplied[name] @ target.T for name in sources]
+    if reveal == "strengths":
+        assert (seen.opened[0] == sum(products) + sum(seen.drawn.values())).all()
+        assert {*seen.drawn} == {*sources, "B"} - {*on_inputs}
+    else:
+        assert (seen.opened[0] == np.vstack(products)).all()
+    shapes = seen.shapes[0]
+    for owner in (*shapes.features, shapes.target):
+        exact, noise = seen.exact[owner.name], seen.multiplied[owner.name] - seen.exact[owner.name]
+        if owner.name not in on_inputs:
+            assert not noise.any()
+            continue
+        sigma = steps(seen, owner)
+        assert fits(noise / sigma[:, None]) > 1e-9
+        assert sigma.min() > 100  # so that rounding to integers is nothing beside it
+        apart = [
+            2 * np.square((exact[:, i] - exact[:, j]).astype(float) / sigma).sum()
+            for i in range(ROWS)
+            for j in range(i)
+        ]
+        assert 0.5 * MU**2 < max(apart) <= MU**2
+
+
+@pytest.mark.parametrize(
+    ("reveal", "on_inputs"), [("strengths", "A"), ("coefficients", "A"), ("strengths", "AB")]
+)
+def test_every_copy_states_the_noise_that_it_has(reveal: str, on_inputs: str) -> None:
+    """C's own copy too; the exact numbers are of a run without noise."""
+    content = mapping("A", reveal=reveal)
+    without = run_in_memory(load_plan(content), {name: TABLES[name] for name in "AB"}).result()
+    off: dict[str, list[np.ndarray]] = {"C": [], "B": []}
+    for _ in range(12):
+        ended = run(plan_of(reveal, on_inputs))
+        for party, found in off.items():
+            result = ended.result(party)
+            if reveal == "coefficients":
+                found.append(((result.coefficients - without.coefficients) / result.noise).to_numpy())
+                assert np.isfinite(result.pvalues.to_numpy()).all()
+            else:
+                by_chance = np.square(without.errors)
+                stated = np.sqrt(np.square(result.errors) - by_chance)
+                found.append(((result.strengths - without.strengths) / stated).to_numpy())
+    for found in off.values():
+        assert fits(np.array(found)) > 1e-9
+
+
+def test_noise_in_products_and_means_has_the_stated_variance() -> None:
+    """Both sides add it: the target's is the same in all products with one of its columns."""
+    n, draws, unit = 60, 1000, 2**20
+    a, b = (np.linalg.qr(RNG.normal(size=(n, m)))[0].T for m in (4, 3))
+    a[1] = (a[0] + a[1]) / np.sqrt(2)
+    sigma = np.array([0.1, 0.2, 0.05, 0.3]), np.array([0.1, 0.4, 0.2])
+    stated = InputNoise(n, *sigma)
+    x, y = (np.rint(side * unit).astype(np.int64) for side in (a, b))
+    of_x, of_y = (np.rint(one * unit).astype(np.int64) for one in sigma)
+    products = np.array(
+        [(with_noise(x, of_x, n) / unit) @ (with_noise(y, of_y, n) / unit).T for _ in range(draws)]
+    )
+    off = products - a @ b.T
+    length = float(np.linalg.norm(a.sum(axis=0)))
+    for found, expected in (
+        (off.var(axis=0), stated.of_products),
+        (off.sum(axis=1).var(axis=0), stated.of_sums(length)),
+    ):
+        assert np.allclose(found / np.square(expected), 1, atol=6 * np.sqrt(3 / draws))
+
+
+def test_appended_entries_and_other_vectors_get_no_noise() -> None:
+    vectors = RNG.integers(-9, 10, (3, 50))
+    noisy = with_noise(vectors, np.array([0, 1000, 10**15]), 48)
+    assert np.array_equal(noisy[0], vectors[0])
+    assert np.array_equal(noisy[:, 48:], vectors[:, 48:])
+    assert fits((noisy - vectors)[1:, :48] / np.array([[1000], [10**15]])) > 1e-9
+
+
+def test_the_noise_for_others_covers_the_vectors_that_are_really_multiplied(seen: Seen) -> None:
+    """A knows its own noise: to it rows of B differ by what A's noisy integers make of them."""
+    run(plan_of("coefficients", "A")).result("B")
+    level, shapes = seen.level[0], seen.shapes[0]
+    assert isinstance(level, Coefficients)
+    (a,) = shapes.features
+    x, y = (seen.multiplied[name].astype(float) / level.unit(Role.SOURCE, shapes) for name in "AB")
+
+    def apart(s: np.ndarray) -> float:
+        moved = [
+            np.linalg.norm(np.outer(x[:, i] - x[:, j], y[:, i] - y[:, j]) / s)
+            for i in range(ROWS)
+            for j in range(i)
+        ]
+        return float(max(moved))
+
+    assert 0.02 * MU < apart(level.deviations(shapes)) <= MU
+    without = Shapes(ROWS, shapes.features, shapes.m_target, scales=shapes.scales)
+    assert apart(level.deviations(without)) > 2 * MU
+    assert (shapes.multiplied[a].widths > 3 * shapes.scales[a].widths).all()
+
+
+@pytest.mark.parametrize("on_inputs", ["", "A"])
+def test_a_target_that_lies_about_made_up_columns_reads_a_row_unless_noise_is_on_inputs(
+    on_inputs: str, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It and C pool all they have. Its columns are zero but in two rows, its scales of honest columns."""
+    kind: Any = Strengths
+    contribution, i, j = kind.contribution, 3, 60  # a person with the rare flag, and one without
+
+    def lying(self: Any, ranks: Any, role: Role, shapes: Any, *given: Any) -> Contribution:
+        own = contribution(self, ranks, role, shapes, *given)
+        if role is Role.TARGET:
+            made_up = np.zeros_like(own.vectors)
+            made_up[:, i], made_up[:, j] = np.array([[1], [-1]]) * int(self.unit(role, shapes) / np.sqrt(2))
+            own = Contribution(made_up)
+        return own
+
+    monkeypatch.setattr(kind, "contribution", lying)
+    scores, largest = [], 0.0
+    for _ in range(10):
+        run(plan_of("strengths", on_inputs)).result("C")
+        x, y, opened = seen.exact["A"][0], seen.multiplied["B"], seen.opened[-1][0] - seen.drawn["B"][0]
+        swapped = x.copy()
+        swapped[[i, j]] = swapped[[j, i]]
+        here, there = (float(np.mean(y @ one)) for one in (x, swapped))
+        scores.append((float(np.mean(opened)) - (here + there) / 2) / ((here - there) / 2))
+        if on_inputs:
+            (a,) = seen.shapes[-1].features
+            moved = np.linalg.norm((swapped - x).astype(float)) / steps(seen, a)[0]
+            largest = max(largest, float(moved))
+    # 1 is the true table and -1 the other.
+    if not on_inputs:
+        assert min(scores) > 0.5
+        return
+    assert 0.5 * MU < largest <= MU * (1 + 1e-9)
+    assert np.square(np.array(scores) - 1).sum() > 0.3  # 10·(2/μ)² by the promise, and 0.3 once in 10^6
+
+
+def test_whoever_sees_the_noisy_vectors_guesses_no_better_than_promised() -> None:
+    """By the best test there is, for the two rows of a table that lie farthest apart."""
+    columns, draws, unit = RNG.normal(size=(5, 200)), 1000, 2**20
+    columns -= columns.mean(axis=1, keepdims=True)
+    columns /= np.linalg.norm(columns, axis=1, keepdims=True)
+    ranges = np.ptp(columns, axis=1)
+    rows = columns / ranges[:, None]
+    between = np.square(rows[:, :, None] - rows[:, None]).sum(axis=0)
+    i, j = np.unravel_index(between.argmax(), between.shape)
+    sigma = np.ceil(input_deviations(Scales(ranges, float(between.max())), 2.0, "row") * unit).astype(
+        np.int64
+    )
+    here = np.rint(columns * unit).astype(np.int64)
+    there = here.copy()
+    there[:, [i, j]] = there[:, [j, i]]
+    towards = (there - here) / np.square(sigma.astype(float))[:, None]
+    middle = ((here + there) / 2 * towards).sum()
+    right = np.mean([(with_noise(here, sigma, 200) * towards).sum() < middle for _ in range(draws)])
+    assert abs(right - guess(2.0)) < 5 * np.sqrt(0.84 * 0.16 / draws)
+
+
+@pytest.mark.parametrize(
+    ("reveal", "on_inputs", "rows", "columns"),
+    [("coefficients", "AB", 10**8, 50), ("strengths", "A", 10**8, 50)],
+)
+def test_more_rows_than_the_integers_hold_are_refused_by_name(
+    reveal: str, on_inputs: str, rows: int, columns: int
+) -> None:
+    plan = plan_of(reveal, on_inputs)
+    level, (source,) = level_of(plan), plan.roster("C").sources
+    level.check(Shapes(10**4, {source: columns}, columns))
+    with pytest.raises(BoundError, match=r"\(noise: inputs\) of A.* 100000000 rows"):
+        level.check(Shapes(rows, {source: columns}, columns))
