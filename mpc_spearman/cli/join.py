@@ -8,7 +8,6 @@ its local file or on its command line, never in the shared plan.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
@@ -16,7 +15,6 @@ from mpc_spearman.cli.owner_page import beginning
 from mpc_spearman.launch import progress
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.results import terminal
-from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,10 +26,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(parsed: argparse.Namespace) -> int:
     plan, party = party_plan(parsed, parsed.table, joins=True)
     out = parsed.out or default_out(parsed.plan)
-    if not parsed.quiet:
-        print(printable("\n".join(beginning(plan, party)), keep="\n"), file=sys.stderr)
     try:
-        with progress.shown([party], quiet=parsed.quiet) as shown:
+        with progress.shown([party], beginning(plan, party), quiet=parsed.quiet) as shown:
             result = run_party(
                 plan,
                 party,

@@ -46,6 +46,8 @@ _NEEDED = f"a rank correlation needs at least {MIN_ROWS}"
 
 Mask = npt.NDArray[np.bool_]
 Fail = Callable[[str], TableError]
+#: Called with how many columns are done, and how many there are.
+Tick = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,6 +122,7 @@ def read_table(
     *,
     rows: int | None = None,
     normalise: Sequence[Normalise] = (),
+    tick: Tick = lambda done, of: None,
 ) -> Table:
     """Read and check a party's table; `TableError` if it cannot be read or used.
 
@@ -127,7 +130,7 @@ def read_table(
     pyarrow or another library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so
     many rows are read at most, and what follows them is not checked. `normalise` is done to ids, in its
     order. Problems of several columns come in one error, a line each. What takes more than ``memory`` is in
-    unnamed files in ``TMPDIR``.
+    unnamed files in ``TMPDIR``. `tick` is called before each column.
     """
     name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
@@ -144,7 +147,9 @@ def read_table(
             reopen = partial(open_source, source, keys, rows)
         opened = reopen()
         try:
-            return replace(_read(party, opened, keys, normalise, fail), reopen=reopen, close=opened.close)
+            return replace(
+                _read(party, opened, keys, normalise, fail, tick), reopen=reopen, close=opened.close
+            )
         except BaseException:
             opened.close()
             raise
@@ -159,13 +164,16 @@ def read_table(
         raise fail(f"it cannot be read ({error.strerror or type(error).__name__})") from None
 
 
-def _read(party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail) -> Table:
+def _read(
+    party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail, tick: Tick
+) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
     ids, kept = _ids(source, id_places, keys, normalise)
     complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
     gaps, problems, notes = dict[str, npt.NDArray[np.uint8]](), list[str](), list[str]()
-    for place in places:
+    for done, place in enumerate(places):
+        tick(done, len(places))
         column = source.look(place)
         name, problem = column.name, column.problem
         if not problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -28,13 +28,17 @@ def in_notebook() -> bool:
 
 @contextmanager
 def shown(
-    parties: Sequence[str], *, quiet: bool = False, console: Console | None = None
+    parties: Sequence[str],
+    heading: Iterable[str] = (),
+    *,
+    quiet: bool = False,
+    console: Console | None = None,
 ) -> Iterator[Display]:
     """Show and log the progress of each party while the block runs.
 
     On a terminal that is one live line per party, with the time left. The log, and a notebook, get what the
-    parties have to say, and a line every ten seconds in a long phase. `quiet` leaves the log alone.
-    `console` is in place of standard error.
+    parties have to say, and a line every ten seconds in a long phase. `heading` are lines to begin with.
+    `quiet` leaves the log alone. `console` is in place of standard error.
     """
     if console is None and in_notebook() and not quiet:
         page = Console(force_jupyter=False, width=110)
@@ -45,6 +49,10 @@ def shown(
         yield Display(say, ())
         return
     console = console or Console(stderr=True)
+    for line in heading:
+        log.write(line)
+        if console.is_terminal and not quiet:
+            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
     if quiet or not console.is_terminal:
         yield Display(log.write, parties)
         return

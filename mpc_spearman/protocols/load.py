@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from mpc_spearman.data.ranking import Place
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.refusals import listed
 from mpc_spearman.data.sources import ArrowTable
-from mpc_spearman.data.tables import MIN_ROWS, Table, read_table
+from mpc_spearman.data.tables import MIN_ROWS, Table, Tick, read_table
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.levels import level_of
 from mpc_spearman.privacy.statements import Statements, rows_differ
@@ -40,18 +41,20 @@ class Tables:
     kept: KeptRanks | None = None
 
 
-def own_tables(plan: Plan, name: str, frame: ArrowTable | None = None) -> Tables:
+def own_tables(
+    plan: Plan, name: str, frame: ArrowTable | None = None, tick: Tick = lambda done, of: None
+) -> Tables:
     """Read and check the table of data party `name`: `frame`, or the plan's file or query.
 
     Statements come from the whole table. So of a table of which a run uses the first `rows`, the others are
-    read as well; not if nothing is stated of them, as without noise.
+    read as well; not if nothing is stated of them, as without noise. `tick` is as for `read_table`.
     """
     me = plan.owner(name)
     source = me.table if frame is None else frame
     if source is None:
         raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
     first = None if rows_differ(plan) else plan.rows
-    whole = used = read_table(name, source, me, rows=first, normalise=plan.normalise)
+    whole = used = read_table(name, source, me, rows=first, normalise=plan.normalise, tick=tick)
     if first is None and plan.rows is not None:
         places = np.arange(whole.n) if whole.rows is None else whole.rows
         used = whole.take(np.flatnonzero(places < plan.rows))
@@ -91,7 +94,7 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     kept = None
     if run.keep_ranks is not None and frame is None:
         kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
-    tables = own_tables(run.plan, me.name, frame)
+    tables = own_tables(run.plan, me.name, frame, partial(run.progress, run.meter.current))
     table = tables.whole
     run.opened.callback(table.close)
     check_places(me.write_aligned, me.write_unaligned)

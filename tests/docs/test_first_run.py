@@ -28,7 +28,6 @@ from support.processes import TAG, kill, new_tag
 #: Each party's user, and table.
 USERS = {"C": 10003, "B": 10002, "A": 10001}
 TABLES = {"B": "clinic.csv", "A": "insurer.csv"}
-BIN = Path(sys.executable).parent
 
 
 def steps() -> dict[int, str]:
@@ -51,7 +50,8 @@ class Organisations:
         for name, user in USERS.items():
             (folder / name).mkdir(mode=0o700)
             give(folder / name, user)
-        self.path = f"{BIN}:{os.environ['PATH']}"
+        #: Where the package is installed, if that is not this process's own environment.
+        self.environment: Path | None = None
 
     def address(self, name: str) -> str:
         return self._network.address(name)
@@ -61,11 +61,17 @@ class Organisations:
         (root := self.folder / f"root-{name}").mkdir(exist_ok=True)
         (temporary := self.folder / f"tmp-{name}").mkdir(exist_ok=True)
         give(temporary, USERS[name])
+        # At the same place as outside, as an environment's commands name it.
+        own = str(self.folder / name)
+        mounts = {own: self.folder / name, "/tmp/own": temporary}
+        if self.environment is not None:
+            mounts[str(self.environment)] = self.environment
         inside = container(
-            root, {"/home": self.folder / name, "/tmp": temporary}, ["sh", "-ec", command],
-            folder="/home", user=USERS[name],
+            root, mounts, ["sh", "-ec", command], read_only=[str(self.environment)],
+            folder=own, user=USERS[name],
         )  # fmt: skip
-        environment = {"PATH": self.path, "HOME": "/home", "OMP_NUM_THREADS": "1", **self._tag}
+        path = f"{(self.environment or Path(sys.prefix)) / 'bin'}:{os.environ['PATH']}"
+        environment = {"PATH": path, "TMPDIR": "/tmp/own", "OMP_NUM_THREADS": "1", **self._tag}
         return subprocess.Popen(
             self._network.command(name, *inside), env=environment, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -97,27 +103,22 @@ def three(tmp_path: Path) -> Iterator[Organisations]:
 
 
 def install(three: Organisations) -> None:
-    """Steps 1 and 2, in C's folder alone: three environments would be the same one."""
-    clone = three.folder / "clone"
+    """Carry out steps 1 and 2, once: three environments would be the same."""
+    clone, folder = three.folder / "clone", three.folder / "installed"
     shutil.copytree(ROOT, clone, ignore=shutil.ignore_patterns(".*", "build", "*.egg-info", "runs"))
-    build, *installs = (
-        dedent(block) for number in (1, 2) for block in re.findall(r"```\n(.*?)```", STEPS[number], re.S)
-    )
+    build, script = (dedent(re.findall(r"```\n(.*?)```", STEPS[number], re.S)[0]) for number in (1, 2))
     subprocess.run(["sh", "-ec", build], cwd=clone, check=True, capture_output=True)
     (wheel,) = clone.glob("mpc_spearman-*.whl")
-    shutil.copy(wheel, three.folder / "C")
-    # The page: the CPU build of PyTorch, which is smaller, before the wheel.
+    folder.mkdir()
+    shutil.copy(wheel, folder)
+    # As the page says, the CPU build of PyTorch, which is smaller, comes before the wheel.
     index = os.environ.get("MPC_SPEARMAN_TORCH_INDEX", "https://download.pytorch.org/whl/cpu")
     cpu = f"pip install --index-url {index} torch==2.13.0\npip install mpc_spearman"
-    (script,) = installs
     script = script.replace("pip install mpc_spearman", cpu, 1)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        ["sh", "-ec", script], cwd=three.folder / "C", env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run(["sh", "-ec", script], cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    shutil.move(three.folder / "C" / ".venv", three.folder / "venv")
-    (three.folder / "C" / ".venv").symlink_to(three.folder / "venv")
+    three.environment = folder / ".venv"
 
 
 def test_the_steps_are_few_and_in_order() -> None:
@@ -164,5 +165,4 @@ def test_three_organisations_do_what_the_page_says(three: Organisations) -> None
 @pytest.mark.long
 def test_from_a_wheel(three: Organisations) -> None:
     install(three)
-    three.path = f"{three.folder / 'venv' / 'bin'}:{os.environ['PATH']}"
     test_three_organisations_do_what_the_page_says(three)
