@@ -52,15 +52,15 @@ class Identity:
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
-    def read(cls, path: Path, setting: str) -> Identity:
-        """Read a key file, which `setting` named.
+    def read(cls, path: Path, setting: str, made_by: str = "init --party NAME") -> Identity:
+        """Read a key file, which `setting` named and a command has `made_by` its name.
 
         `PlanError` if it cannot be read, others may read it, or it is not such a key.
         """
         try:
             data = read_private(path, _LONGEST, setting)
         except OSError as error:
-            how = "`mpc-spearman init --party NAME` makes a party's key"
+            how = f"`mpc-spearman {made_by}` makes such a key"
             raise PlanError(f"{setting}: {path} cannot be read: {error.strerror}. {how}") from None
         try:
             key = load_pem_private_key(data, None)

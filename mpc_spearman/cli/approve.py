@@ -1,4 +1,4 @@
-"""Sign one party's runs of a plan.
+"""Show what one party's runs of a plan reveal, and sign them.
 
 The approval covers the shared plan, the party's own table, columns and policy, a last day and a number of
 runs. If its policy has approved_by, `join` runs nothing else. This prevents mistakes; anyone who can edit the
@@ -8,13 +8,16 @@ local file can remove the rule.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from mpc_spearman.cli.arguments import add_party, add_settings, day, party_plan, path, whole
+from mpc_spearman.cli.owner_page import beginning, purpose
+from mpc_spearman.config import Plan
 from mpc_spearman.config.approval import approve
-from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError
 from mpc_spearman.identity import Identity
+from mpc_spearman.units import printable
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +37,23 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.until < today:
         raise PlanError(f"--until: {parsed.until} is in the past; today is {today} (UTC)")
     plan, party = party_plan(parsed, joins=True)
-    file = approve(plan, party, Identity.read(parsed.key, "--key"), parsed.until, parsed.runs)
+    officer = Identity.read(parsed.key, "--key", made_by="key FILE")
+    print(printable("\n".join(_approved(plan, party)), keep="\n"))
+    file = approve(plan, party, officer, parsed.until, parsed.runs)
     print(f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)")
-    print(f"plan {spoken(plan.digest())}")
     return 0
+
+
+def _approved(plan: Plan, party: str) -> Iterator[str]:
+    """Yield what the officer approves: purpose, level, columns and who receives what."""
+    own = plan.owner(party)
+    yield from purpose(plan)
+    yield f"Level (reveal): {plan.reveal}"
+    if own.features is not None:
+        yield f"Columns: {', '.join(own.features)} of {own.table}"
+    else:
+        yield f"Columns: all of {own.table}{f' but {joined}' if (joined := ', '.join(own.exclude)) else ''}"
+    yield from beginning(plan, party)
+    if plan.alignment == "intersect":
+        others = [name for name in plan.names[1:] if name != party]
+        yield f"{', '.join(others)} will know which of their own people are in this table"

@@ -184,6 +184,23 @@ def test_a_run_that_only_told_who_is_in_the_table_uses_an_approval_too(made: Pat
             again()
 
 
+def test_an_officer_sees_what_is_approved(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ("purpose=a study of costs", "parties.sources.A.exclude=[salary]", "reveal=strengths")
+    assert approve(made, *settings) == 0
+    said = capsys.readouterr().out.splitlines()
+    for line in (
+        "Purpose: a study of costs",
+        "Level (reveal): strengths",
+        f"Columns: all of {made / 'insurer.csv'} but salary",
+        "B will know which of their own people are in this table",
+    ):
+        assert line in said
+    assert any(line.startswith("passed on: to B strengths") for line in said)
+    assert said[-1].endswith("party A may run this plan until 2999-12-31, 1 time(s)")
+    assert approve(made, key="none.key") == PlanError.exit_code
+    assert "`mpc-spearman key FILE` makes such a key" in capsys.readouterr().err
+
+
 def test_refused_approvals_say_why(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["key", str(made / "officer.key")]) == OutputError.exit_code
     assert approve(made, key="plan.yaml") == PlanError.exit_code  # others may read it, and it is no key
