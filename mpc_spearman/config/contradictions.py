@@ -45,7 +45,23 @@ def _of_the_level(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
         yield ("strength",), f"'mean_abs' {lacks}; use strength: mean, or reveal: coefficients"
     if plan.estimator == "paper" and reveal in OUTSIDE:
         yield ("estimator",), f"'paper' has no meaning at reveal: {shown(reveal)}; use tie_corrected"
+    if results.strongest is not None:
+        yield from _of_the_strongest(plan)
     yield from _of_an_order(plan)
+
+
+def _of_the_strongest(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+    results, place = plan.results, ("results", "strongest")
+    if not within("coefficients", plan.reveal):
+        yield place, f"needs the coefficients, which the coordinator does not have at {shown(plan.reveal)}"
+    if results.precision == "exact":
+        yield place, "is for results with noise; leave it out under precision: exact"
+    if plan.privacy.unit == "value":
+        yield place, "hides rows; use privacy.unit: row, or leave it out"
+    if any(getattr(party, "noise", "results") == "inputs" for _, party in plan.parties.places()):
+        yield place, "is for noise on results; leave it out, or noise: inputs"
+    if not {results.target, results.sources} & {"coefficients", "strengths", None}:
+        yield place, "is for a receiver of coefficients or strengths, and there is none; leave it out"
 
 
 def _of_an_order(plan: PlanKeys) -> Iterator[tuple[Location, str]]:

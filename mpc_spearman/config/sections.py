@@ -53,6 +53,16 @@ class Results(Section):
         "`canonical`.",
         None,
     )
+    strongest: Count | None = setting(
+        "Pass on only so many results to each receiver, the strongest: pairs where it is granted "
+        "`coefficients`, features where it is granted `strengths`. Few of many then carry less noise. They "
+        "are chosen at random, the stronger the likelier: docs/guarantee.md#the-strongest-only. Only at "
+        "`reveal: coefficients` and `differences`.",
+        None,
+        "a whole number from 1 to 1000",
+        ge=1,
+        le=1000,
+    )
     precision: Precision = setting(
         "Whether results that are passed on carry noise. `exact`, without noise, needs `policy.exact: true` "
         "of every data owner.",

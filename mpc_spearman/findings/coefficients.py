@@ -23,6 +23,7 @@ DISCOVERY_RATE, SIZE = 0.05, 0.1
 #: Pairs that are listed.
 _LISTED = 20
 _ENDS = ("low", "high")
+_UNCHOSEN = ", or the pair is not among those chosen as the strongest"
 _INDEPENDENT = "q assumes one row per person, and independent people."
 _REPEATED = (
     "Rows that repeat a person, or people of one household or practice, make p-values too small and "
@@ -110,11 +111,17 @@ class Coefficients(Strengths):
     ) -> dict[str, pd.DataFrame]:
         """Compute p-values, intervals and q-values of coefficients.
 
-        A coefficient of a column that may be weakened has no interval: it may lie too near to 0.
+        A coefficient of a column that may be weakened has no interval: it may lie too near to 0. Intervals
+        and q-values of pairs chosen as the strongest allow for the choice among all pairs.
         """
         pairs, rho = evidence(copy, columns, len(matrix), noise), matrix.to_numpy()
         p = pvalues.pvalues(rho, **pairs)
-        ends = np.stack(intervals(rho, confidence=copy.plan["confidence"], **pairs), axis=1)
+        confidence, tests = copy.plan["confidence"], None
+        if copy.chosen:
+            tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
+            tests = int(np.broadcast_to(tested, rho.shape).sum())
+            confidence = 1 - (1 - confidence) * (~np.isnan(rho)).sum() / max(1, tests)
+        ends = np.stack(intervals(rho, confidence=confidence, **pairs), axis=1)
         ends[weakened_pairs(ranges, *matrix.shape)[:, None].repeat(2, axis=1)] = math.nan
         bounds = pd.MultiIndex.from_tuples(
             [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
@@ -122,7 +129,7 @@ class Coefficients(Strengths):
         return {
             "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
             "intervals": pd.DataFrame(ends.reshape(-1, matrix.shape[1]), bounds, matrix.columns),
-            "qvalues": pd.DataFrame(pvalues.qvalues(p), matrix.index, matrix.columns),
+            "qvalues": pd.DataFrame(pvalues.qvalues(p, tests), matrix.index, matrix.columns),
         }
 
     @classmethod
@@ -172,6 +179,8 @@ class Coefficients(Strengths):
         ranges = self.held.get("ranges")
         testable &= ~weakened_pairs(ranges, *self.matrix.shape)
         names = [] if ranges is None else [": ".join(label) for label in ranges.index[ranges["weakened"]]]
+        if self.copy.chosen:
+            testable &= ~self.matrix.isna().to_numpy()
         return [
             *result_warnings.weakened(names),
             *result_warnings.pvalues(**pairs),
@@ -335,7 +344,7 @@ class Coefficients(Strengths):
             about=f"Rank correlation ρ of every {whose} (rows) with every feature of "
             f"{printable(self.copy.target)} (columns, in the order of the ranking). Underlined are the "
             "pairs that have a full point above. Empty cells are undefined: one of the two columns is "
-            "constant. Hover over a cell for its names and numbers.",
+            f"constant{_UNCHOSEN if self.copy.chosen else ''}. Hover over a cell for its names and numbers.",
             matrix=Matrix(
                 values,
                 (q <= DISCOVERY_RATE) & (np.abs(values) >= SIZE),

@@ -31,6 +31,12 @@ class Copy:
             raise ValueError(f"{self.party} is not the {self.role} of its plan")
 
     @property
+    def chosen(self) -> int | None:
+        """How many results this copy has, chosen as the strongest (`results.strongest`); None for all."""
+        found = None if self.role == "coordinator" else self.plan["results"].get("strongest")
+        return None if found is None else int(found)
+
+    @property
     def sources(self) -> list[str]:
         """Names of the sources, in roster order."""
         return [source["name"] for source in self.plan["parties"]["sources"]]

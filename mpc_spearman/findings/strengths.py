@@ -19,6 +19,7 @@ from mpc_spearman.statistics import estimators, reading, result_warnings
 from mpc_spearman.units import printable
 
 _UNDEFINED = "undefined: a constant column has no rank correlation"
+_NOT_CHOSEN = "not among those chosen as the strongest"
 
 
 class Strengths(Ranking):
@@ -97,10 +98,15 @@ class Strengths(Ranking):
     # --- what is said
 
     def warnings(self) -> list[str]:
+        said = []
+        if self.copy.chosen is not None:
+            pairs = self.held.get("coefficients")
+            what, of = ("features", len(self.held["strengths"])) if pairs is None else ("pairs", pairs.size)
+            said = result_warnings.chosen(what, self.copy.chosen, of)
         if not {"errors", "strengths_noise"} <= self.held.keys():
-            return []
+            return said
         s, both = (self.held[name].to_numpy() for name in ("strengths_noise", "errors"))
-        return result_warnings.noise("strengths", s, np.sqrt(np.maximum(both**2 - s**2, 0.0)))
+        return said + result_warnings.noise("strengths", s, np.sqrt(np.maximum(both**2 - s**2, 0.0)))
 
     def headline(self) -> str:
         return self.first()
@@ -182,8 +188,9 @@ class Strengths(Ranking):
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
         kind = "mean" if plan["strength"] == "mean" else "mean absolute"
         target = printable(self.copy.target)
+        undefined = _UNDEFINED if self.copy.chosen is None else _NOT_CHOSEN
         lines = [
-            Line(row, value, mark=mark, note=_UNDEFINED if math.isnan(value) else "")
+            Line(row, value, mark=mark, note=undefined if math.isnan(value) else "")
             for row, value, mark in zip(
                 zip(*columns.values(), strict=True), mu.tolist(), marks.tolist(), strict=True
             )

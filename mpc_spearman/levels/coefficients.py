@@ -25,6 +25,7 @@ from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import inputs, rows
+from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, MULTIPLIED, SCALED, passed_on
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Descriptions, Level, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
@@ -32,84 +33,13 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
+from mpc_spearman.privacy.choice import chosen
 from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.privacy.scales import Grid, Stated, deviations, joined, summed, untied
+from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, summed, untied
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import columns, estimators, result_warnings
-from mpc_spearman.wire.kinds import Field, Kind, Row
+from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
-
-# What some of the fields below tell.
-_TOLD = {
-    "ties": "of the rows used, the tie term of each feature, which shows whether it is constant and, if it "
-    "has two values, the sizes of the two groups",
-    "skewness": "of the rows used, the skewness of each feature's ranks, which shows, if it has two values, "
-    "which group is larger",
-    "stated ties": "whether each feature has no ties, some, many, two values, or one",
-    "stated skewness": "the rounded skewness of each feature's ranks",
-    "gaps": "the share of missing cells of each feature",
-    "two values": "of the rows used, which features have two values",
-    "factors": "of the rows used, by how much its features are scaled down in what is passed on, where they "
-    "vary more than was stated",
-    "other ranges": "a rounded range of each feature of the other side",
-    "other gaps": "the share of missing cells of each feature of the other side",
-    "other ties": "whether each feature of the other side has no ties, some, many, two values, or one",
-    "other skewness": "the skewness of the ranks of each feature of the other side, rounded to a tenth of it "
-    "unless precision: exact; it shows, of two values, the sizes of the two groups to about a fifth",
-}
-
-
-def described(columns: str, of_sum: bool = False) -> tuple[Field, ...]:
-    """Declare what owners tell C about columns whose products it has."""
-    noisy = ("statistical",)
-    factor = Field("sum_factor", "float64", (1,), _TOLD["factors"], precision=noisy)
-    return (
-        Field("ties", "int128", (columns,), _TOLD["ties"]),
-        Field("two_values", "flags", (columns,), _TOLD["two values"]),
-        Field("skewness", "float64", (columns,), _TOLD["skewness"]),
-        Field("stated_ties", "int64", (columns,), _TOLD["stated ties"], precision=noisy),
-        Field("stated_skewness", "float64", (columns,), _TOLD["stated skewness"], precision=noisy),
-        Field("gaps", "float64", (columns,), _TOLD["gaps"]),
-        Field("factors", "float64", (columns,), _TOLD["factors"], precision=noisy),
-        *([factor] if of_sum else ()),
-    )
-
-
-def passed_on(of: str, other: str, columns: str) -> tuple[Field, ...]:
-    """Declare coefficients, and what p-values and intervals need besides."""
-    return (
-        Field("coefficients", "float64", (of, "m_target"), "the coefficients, to the plan's precision"),
-        Field("noise", "float64", (of, "m_target"), rows.NOISE, precision=("statistical",)),
-        Field(f"{other}_ties", "int64", (columns,), _TOLD["other ties"]),
-        Field(f"{other}_skewness", "float64", (columns,), _TOLD["other skewness"]),
-        Field(f"{other}_gaps", "float64", (columns,), _TOLD["other gaps"]),
-        Field(f"{other}_ranges", "float64", (columns,), _TOLD["other ranges"], precision=("statistical",)),
-    )
-
-
-_NAMES = Field("names", "texts", ("m_source",), "the feature names")
-_ALL_NAMES = Field("source_names", "texts", ("m_sources",), "the sources' feature names")
-#: Names and tie terms, with which the coordinator labels the matrix and computes coefficients.
-DESCRIBED = (
-    Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (_NAMES, *described("m_source", of_sum=True), rows.LENGTH)),
-    Row(Kind.DESCRIPTION, TARGET, COORDINATOR, described("m_target")),
-)
-#: What owners state of their vectors: C computes the noise from it.
-SCALED = (
-    *rows.scales(
-        {"ranges": ("m_source",), "diameter": (1,), "mean_range": (1,)}, Role.SOURCE, Role.COORDINATOR
-    ),
-    *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
-)
-_MULTIPLIED = (
-    *rows.multiplied(
-        {"multiplied_ranges": ("m_source",), "multiplied_diameter": (1,), "multiplied_mean_range": (1,)},
-        *(Role.SOURCE, Role.COORDINATOR),
-    ),
-    *rows.multiplied(
-        {"multiplied_ranges": ("m_target",), "multiplied_diameter": (1,)}, Role.TARGET, Role.COORDINATOR
-    ),
-)
 
 
 class Coefficients(Level):
@@ -123,12 +53,12 @@ class Coefficients(Level):
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,
         *SCALED,
-        *_MULTIPLIED,
+        *MULTIPLIED,
         *rows.masked("ranks", "m_source", "ranks"),
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), _ALL_NAMES)),
+        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), ALL_NAMES)),
         Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", "target", "m_target")),
     )
     precision = ("exact integers; what is passed on carries noise", "exact integers")
@@ -323,24 +253,33 @@ class Coefficients(Level):
             *(result_warnings.cancellations(names, mean, mean_abs) if plan.strength == "mean" else ()),
         ]
 
-    def published(self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes) -> Numbers:
+    def published(
+        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+    ) -> Numbers:
         """Add noise to coefficients, whose means are strengths; to strengths if only these are granted.
 
         Before noise nothing depends on products in steps: no limit, no NaN and no count. What is undefined
-        follows from what was stated.
+        follows from what was stated. Of the strongest alone (`results.strongest`) half the loss is for the
+        choice. All else of such a copy comes from the numbers chosen.
         """
         if not self.noisy:
             return numbers
-        plan, loss, noise = self.plan, self.plan.privacy.loss, np.zeros(0)
+        plan, noise, k = self.plan, np.zeros(0), self.plan.results.strongest
+        loss = plan.privacy.loss / (1 if k is None else 2)
         of_inputs = numbers.get("noise", np.zeros(1)), numbers.get("strengths_noise", np.zeros(1))
         most = 1 + float(self._limit(shapes).max())
         moving = joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0
         averaged = max(1, int(moving[0].sum()))
-        undefined, error = ~np.outer(*moving), 1 / math.sqrt(shapes.n - 1)
+        defined, error = np.outer(*moving), 1 / math.sqrt(shapes.n - 1)
         if grant == "coefficients":
             of_columns = np.array(told.of_sources("factors"))
-            exact = self._bounded(numbers["ratios"], of_columns, told, shapes)
-            rho, added = noisy(np.where(undefined, math.nan, exact), self.deviations(shapes), loss, most)
+            exact, s = self._bounded(numbers["ratios"], of_columns, told, shapes), self.deviations(shapes)
+            if k is not None:
+                s, ranges = self._of_few(joined(shapes.of_sources), shapes, k)
+                among = np.zeros_like(defined)
+                among[own if own is not None else slice(None)] = True
+                defined = chosen(exact, ranges, defined & among, k, loss)
+            rho, added = noisy(np.where(defined, exact, math.nan), s, loss, most)
             noise = np.hypot(added, of_inputs[0])
             rho = in_digits(rho, noise, error)
             mu, counts = estimators.strengths(rho, plan.strength)
@@ -348,10 +287,14 @@ class Coefficients(Level):
             s = np.hypot(s, of_inputs[1])
         else:
             rho = numbers["coefficients"]
-            mu, s = self._means(numbers["ratios"], told, shapes)
-            mu[undefined.all(axis=0)] = math.nan
-            counts = np.where(undefined.all(axis=0), 0, averaged)
-            mu, s = noisy(mu / averaged, s / averaged, loss, most)
+            has = moving[1] & moving[0].any()
+            means, both = self._means(numbers["ratios"], told, shapes)
+            s = deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
+            if k is not None:
+                few, ranges = self._of_few(both, shapes, k)
+                s, has = few[0], chosen(means[None], ranges, has[None], k, loss)[0]
+            counts = np.where(has, averaged, 0)
+            mu, s = noisy(np.where(has, means, math.nan) / averaged, s / averaged, loss, most)
             s = np.hypot(s, of_inputs[1])
             mu = in_digits(mu, s, error / math.sqrt(averaged))
         unit = untied(shapes.n)
@@ -371,11 +314,22 @@ class Coefficients(Level):
             "target_ranges": shapes.of_target.widths / unit,
         }
 
+    def _of_few(
+        self, rows: Scales, shapes: Shapes, k: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the noise that each of k chosen numbers needs, for half the loss, and R_p·R_q of each.
+
+        Each changes by at most R_p·R_q if two rows are exchanged, and all together, in these, by at most
+        √(D_A·D_B).
+        """
+        ranges: NDArray[np.float64] = np.outer(rows.widths, shapes.of_target.widths)
+        spread = min(k, rows.spread * shapes.of_target.spread)
+        return ranges * math.sqrt(spread / self.plan.privacy.loss) * (1 + 2.0**-30), ranges
+
     def _means(
         self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the sums of coefficients of each target column, and the noise that each needs, (m_B,)."""
-        loss = self.plan.privacy.loss
+    ) -> tuple[NDArray[np.float64], Scales]:
+        """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
         if self.plan.strength == "mean_abs":
             exact = abs(self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes))
             both = summed(shapes.of_multiplied(source) for source in self._covered(shapes))
@@ -384,7 +338,7 @@ class Coefficients(Level):
             exact = self._bounded(ratios, np.array(of_sums), told, shapes)
             sums = shapes.multiplied_sums or shapes.of_sums
             both = summed(sums[source] for source in self._covered(shapes))
-        return exact.sum(axis=0), deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
+        return exact.sum(axis=0), both
 
     def _covered(self, shapes: Shapes) -> list[Party]:
         """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""

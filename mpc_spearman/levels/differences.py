@@ -14,7 +14,8 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels import rows
-from mpc_spearman.levels.coefficients import DESCRIBED, SCALED, Coefficients
+from mpc_spearman.levels.coefficients import Coefficients
+from mpc_spearman.levels.described import DESCRIBED, SCALED
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes

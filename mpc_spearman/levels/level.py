@@ -334,8 +334,12 @@ class Level(ABC):
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         """Return what a reader of these numbers must know."""
 
-    def published(self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes) -> Numbers:
+    def published(
+        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+    ) -> Numbers:
         """Return what the coordinator passes on to a party with that grant of ``results``.
+
+        `own` are a source's rows of the matrix, if it is a copy for that source alone.
 
         Derived numbers are computed from the published ones, so a receiver could derive them itself.
         """
@@ -355,8 +359,11 @@ class Level(ABC):
         """Say how precise what is passed on is."""
         if not self.noisy:
             return "exact, without noise"
+        of, k = grant, self.plan.results.strongest
+        if k is not None:
+            of = f"the {k} strongest {'pairs' if grant == 'coefficients' else 'features'}, chosen with noise,"
         noise = f"the coordinator's noise{self._with_inputs()}"
-        return f"{grant} with {noise}, whose standard deviation each receiver gets"
+        return f"{of} with {noise}, whose standard deviation each receiver gets"
 
     def _with_inputs(self) -> str:
         names = on_inputs(self.plan)

@@ -38,9 +38,11 @@ def publish(run: Run, numbers: Numbers, told: Descriptions, shapes: Shapes) -> N
             continue
         given, fresh, is_source = terms.granted[peer.role], token_bytes(32), peer.role is Role.SOURCE
         alone = not within(given, "strengths")  # at a source it is about its own columns
-        kind = given if alone else "strengths"
+        kind, own = given if alone else "strengths", None
+        if alone and is_source and run.plan.results.strongest is not None:  # of its own pairs
+            kind, own = f"{kind} of {peer.name}", shapes.rows(peer)
         if kind not in copies:
-            copies[kind] = level.published(numbers, told, given, shapes)
+            copies[kind] = level.published(numbers, told, given, shapes, own)
         theirs: dict[str, Any] = {
             **(level.of_source(copies[kind], peer, shapes) if alone and is_source else copies[kind]),
             # One nonce for each message, so a source's own rows have one that no other party gets.

@@ -23,6 +23,7 @@ from mpc_spearman.levels import findings_of, level_of
 from mpc_spearman.levels.level import Descriptions, column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
+from mpc_spearman.privacy.choice import check_installed
 from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.account import account, sign_and_part
 from mpc_spearman.protocols.agree import agree, align
@@ -68,6 +69,8 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
 
 def run_coordinator(run: Run) -> Result:
     """Party C: open, conclude, and pass on what ``results`` grants."""
+    if run.plan.results.strongest is not None:
+        check_installed()
     connect(run)
     if run.plan.alignment == "intersect":
         match(run)
@@ -106,11 +109,12 @@ def _own_result(
     }
     if rows_differ(plan):
         known[f"{me.role.value}_ranges"] = level_of(plan).stated_ranges(stated, me.role, table.n)
+    counted = "counts" in known and plan.results.strongest is None
     warnings = [
         *warnings,
         *level_of(plan).weakened(shapes, labels.target),
         *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
-        *(impossible(plan, known["counts"], shapes) if "counts" in known else ()),
+        *(impossible(plan, known["counts"], shapes) if counted else ()),
     ]
     return _result(run, table.n, known, labels, warnings)
 

@@ -166,6 +166,14 @@ def weakened(columns: Sequence[str]) -> list[str]:
     )
 
 
+def chosen(what: str, k: int, of: int) -> list[str]:
+    """Say that only some numbers, pairs or features, are here, and how they were chosen."""
+    return [
+        f"only {min(k, of)} of {of} {what} are here, chosen as the strongest with noise: others, undefined "
+        "here, can be as strong. Strengths and the ranking are of these alone; q-values count all of them"
+    ]
+
+
 def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
     """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
     reason = "ties skew both columns so much that an interval would cover too rarely"

@@ -102,6 +102,7 @@ SHARED: dict[str, Any] = {
     "results.target": "nothing",
     "results.sources": "ranking",
     "results.precision": "exact",
+    "results.strongest": 3,
     "privacy.loss": 0.25,
     "privacy.unit": "value",
     "confidence": 0.9,

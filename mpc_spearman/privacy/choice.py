@@ -1,0 +1,68 @@
+"""The choice of the k strongest of some numbers, so that the choice itself hides whose row is whose.
+
+OpenDP's noisy top k adds Gumbel noise to every score and returns the k largest (Durfee and Rogers, NeurIPS
+2019), in exact arithmetic. If an exchange of two rows changes each score by at most Δ, noise of scale σ costs
+k·(2Δ/σ)²/8 of the privacy loss. OpenDP is imported only where a choice is made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.errors import SetupError
+
+#: Scores are rounded to multiples of 2^-20.
+_BITS = 20
+
+
+def strongest(scores: NDArray[np.float64], k: int, loss: float) -> NDArray[np.int64]:
+    """Choose the k largest of some scores, (m,), for the privacy loss ρ = `loss`; return their places.
+
+    An exchange of two rows changes no score by more than 1. They are below 2^40 in size.
+    """
+    dp = _opendp()
+    sensitivity = (1 << _BITS) + 1  # rounding adds less than one unit
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    distance = dp.linf_distance(T="i64", monotonic=False)
+    scale = sensitivity * math.sqrt(k / (2 * loss)) * (1 + 2.0**-30)
+    mechanism = dp.m.make_noisy_top_k(
+        domain, distance, dp.zero_concentrated_divergence(), k=min(k, len(scores)), scale=scale
+    )
+    assert mechanism.map(sensitivity) <= loss
+    whole = np.rint(np.ldexp(scores, _BITS)).astype(np.int64)
+    return np.sort(np.array(mechanism(whole.tolist()), dtype=np.int64))
+
+
+def chosen(
+    exact: NDArray[np.float64],
+    ranges: NDArray[np.float64],
+    candidates: NDArray[np.bool_],
+    k: int,
+    loss: float,
+) -> NDArray[np.bool_]:
+    """Choose the k strongest of the candidates, by their sizes in the most that an exchange changes them."""
+    found = np.zeros_like(candidates)
+    places = np.flatnonzero(candidates)
+    if len(places):
+        scores = abs(exact.ravel()[places]) / ranges.ravel()[places]
+        found.ravel()[places[strongest(scores, min(k, len(places)), loss)]] = True
+    return found
+
+
+def check_installed() -> None:
+    """Refuse to go on without the library; `SetupError`."""
+    _opendp()
+
+
+def _opendp() -> Any:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        how = "pip install 'mpc_spearman[strongest]'"
+        raise SetupError(f"results.strongest needs OpenDP, which is not installed. Run: {how}") from None
+    dp.enable_features("contrib")
+    return dp
