@@ -31,7 +31,7 @@ from mpc_spearman.files import own_key
 NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
-_AT_ONCE, _PART = 1 << 20, 1 << 24  # ids
+_AT_ONCE, _PART = 1 << 20, 1 << 22  # ids
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
 _AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
@@ -61,17 +61,18 @@ def _text_of(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringA
     return text
 
 
-def _together(texts: Sequence[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
-    """Return blocks of text as one, which may be in a file."""
+def _together(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
+    """Return blocks of text as one, which may be in a file; empty the list meanwhile."""
     if len(texts) == 1:
         return texts[0]
     n, size = sum(map(len, texts)), sum(pc.sum(pc.binary_length(text)).as_py() or 0 for text in texts)
     ends, cells, row, end = memory.room((n + 1,), np.int64), memory.room((size,), np.uint8), 0, 0
-    for text in texts:
+    for i, text in enumerate(texts):
         if len(text):
             places, its = buffers_of(text)
             ends[row + 1 : row + len(places)], cells[end : end + len(its)] = places[1:] + end, its
             row, end = row + len(text), end + len(its)
+        texts[i] = None  # not both for long
     return large_text(ends, cells)
 
 

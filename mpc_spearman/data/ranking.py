@@ -21,8 +21,8 @@ from mpc_spearman.arrays import Memory, blocks
 from mpc_spearman.data.ranks import Groups, Ranks, skewness_of
 
 #: Rows of a bucket, and the most buckets; a column of fewer than two buckets is ranked at once.
-BUCKET, _MOST_BUCKETS = 1 << 22, 120
-_BLOCK, _SAMPLE = 1 << 20, 1 << 14  # rows
+BUCKET, _MOST_BUCKETS = 1 << 21, 120
+_BLOCK, _SAMPLE = 1 << 18, 1 << 14  # rows
 _STRIDE = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly, without a period
 _LAST = np.iinfo(np.int64).max
 

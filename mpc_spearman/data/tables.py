@@ -147,9 +147,9 @@ def read_table(
             reopen = partial(open_source, source, keys, rows)
         opened = reopen()
         try:
-            return replace(
-                _read(party, opened, keys, normalise, fail, tick), reopen=reopen, close=opened.close
-            )
+            table = _read(party, opened, keys, normalise, fail, tick)
+            pa.default_memory_pool().release_unused()  # which it keeps otherwise
+            return replace(table, reopen=reopen, close=opened.close)
         except BaseException:
             opened.close()
             raise

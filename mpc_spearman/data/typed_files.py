@@ -15,7 +15,7 @@ from mpc_spearman.data.part_files import PARQUET, PartFile, check_alike
 from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.source import Source
 
-_BLOCK = 1 << 20  # rows
+_BLOCK, _AT_ONCE = 1 << 18, 1 << 20  # rows
 
 
 @contextmanager
@@ -56,7 +56,7 @@ class _Parquet:
     def blocks(self, place: int) -> Iterator[pa.Array]:
         name = self.schema.names[place]
         # Arrow takes 'a.b' for a field of a structure 'a', too.
-        if self.n <= _BLOCK:
+        if self.n <= _AT_ONCE:
             read = self._file.read(columns=[name])
             yield from read.column(read.column_names.index(name)).chunks
             return

@@ -71,6 +71,7 @@ def nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "_SMALL", 0)
     monkeypatch.setattr(arrays.Memory, "take", lambda self, size: False)
     monkeypatch.setattr(typed_files, "_BLOCK", 64)
+    monkeypatch.setattr(typed_files, "_AT_ONCE", 0)
     monkeypatch.setattr(csv_text, "BLOCK", 1 << 12)
     monkeypatch.setattr(ids, "_AT_ONCE", 50)
     monkeypatch.setattr(ids, "_PART", 100)
