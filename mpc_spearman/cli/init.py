@@ -261,6 +261,12 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
         yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
         yield "# ? Leave these rows out (drop_rows), or put such cells in the middle of the ranks (middle)?"
         yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
+    for one in used:
+        if one.codes:
+            values = ", ".join(value for value, _ in one.codes)
+            cells = " and ".join(f"{value} in {count:,} cells" for value, count in one.codes)
+            yield f"# ? {printable(one.name)} is {cells}: codes for a missing value? If so, remove the #."
+            yield f"# missing_values: {{{_scalar(one.name)}: [{values}]}}"
     left_out = [one for one in found.columns if one not in used]
     if left_out:
         yield "# Columns left out, and why. Once a column is fixed, remove it from this list."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator
@@ -35,6 +36,17 @@ def _codec(name: str) -> str:
     except (LookupError, ValueError):
         raise ValueError("is not an encoding that Python knows, such as utf-8 or cp1252") from None
     return name
+
+
+def _value(value: object) -> object:
+    """Write a number or a day of YAML as a cell would have it."""
+    if isinstance(value, (int, float, date)) and not isinstance(value, bool):
+        return str(value)
+    return value
+
+
+#: A value of a cell: text, a number or a day.
+Value = Annotated[Text, BeforeValidator(_value)]
 
 
 class Csv(Section):
@@ -100,11 +112,13 @@ class TableKeys(Section):
         "Under `missing: middle`: beside each column `x` with missing values add a feature `x is missing`, 1 "
         "where it is and 0 elsewhere."
     )
-    missing_values: tuple[Text, ...] = setting(
-        "What stands for a missing value, besides an empty cell. Case is ignored; numbers and dates match "
-        "however they are written.",
+    missing_values: (
+        tuple[Value, ...] | dict[ColumnName, Annotated[tuple[Value, ...], BeforeValidator(one_or_more)]]
+    ) = setting(
+        "What stands for a missing value, besides an empty cell; or, as in `{hba1c: [-1, 999]}`, what else "
+        "does in single columns. Case is ignored; numbers and dates match however they are written.",
         ("NA", "N/A", "NaN", "NULL", "None"),
-        "a list of values",
+        "a list of values, or one for each of some columns",
     )
     duplicates: Literal["error", "drop"] = setting(
         "What happens to rows with a duplicate id; `drop` leaves out all of them: docs/tables.md#ids.",

@@ -50,6 +50,7 @@ _KINDS = {
 }
 _LIST = "; if such a cell stands for a missing value, list it under missing_values"
 
+_DATES = "dates or times"
 _MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.
 INFINITE = "; if they mean missing values, list inf or -inf under missing_values, else leave those rows out"
@@ -66,6 +67,7 @@ class Numbers(NamedTuple):
     missing: Mask
     kind: str  # in words
     note: str = ""  # what the owner should know of how it was read
+    type: pa.DataType | None = None  # that whole numbers stand for, if they are no numbers
 
 
 class Cells:
@@ -132,8 +134,9 @@ class Cells:
             raise Unusable(
                 f"amounts in {len(self._units)} currencies: convert them to one, or exclude the column"
             )
-        kind = ""
+        kind, its_type = "", None
         if self._text:
+            its_type = self._kind_of_times()
             kind = self._slowly()
             self._text = []
         if self._may_group and self._with_mark and (self._without or self._notation.decimal == ","):
@@ -148,7 +151,8 @@ class Cells:
         missing, start = self._memory.room((self._rows,), np.bool_), 0
         for part in self._missing:
             missing[start : start + len(part)], start = part, start + len(part)
-        return Numbers(numbers, missing, kind or ("real numbers" if real else "whole numbers"))
+        kind = kind or ("real numbers" if real else "whole numbers")
+        return Numbers(numbers, missing, kind, type=its_type if kind == _DATES else None)
 
     def _look_for_thousands(self, text: pa.LargeStringArray, values: Array | None) -> None:
         """Note whether decimal marks may separate thousands: each is followed by exactly three digits."""
@@ -194,7 +198,7 @@ class Cells:
                 self._read += [
                     (rows, self._memory.keep(_times(text, kind, rows))) for rows, text in self._text
                 ]
-                return "dates or times"
+                return _DATES
         rows = np.concatenate([rows for rows, _ in self._text])
         raise self._refusal(pa.concat_arrays([text for _, text in self._text]), rows, np.concatenate(number))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from unicodedata import normalize
 
 import pyarrow as pa
@@ -48,7 +48,13 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     chosen = [name for name in others if name not in left_out]
     if keys.features is not None:
         chosen = [known(name, "features", others) for name in keys.features]
-    for key, listed_names in (("encode", keys.encode), ("convert", keys.convert)):
+    of_columns = keys.missing_values if isinstance(keys.missing_values, dict) else {}
+    by_column: dict[str, Iterable[str]] = {
+        "encode": keys.encode,
+        "convert": keys.convert,
+        "missing_values": of_columns,
+    }
+    for key, listed_names in by_column.items():
         for name in listed_names:
             known(name, key, others)
     if not chosen:

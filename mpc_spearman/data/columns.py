@@ -98,7 +98,7 @@ class ColumnReader:
     ) -> Numbers:
         """Put the numbers of all blocks together; those without any value may be of any type."""
         values, kind, start, infinite = np.empty(0, np.int64), "nothing", 0, list[Array]()
-        missing = self._memory.room((self._n,), np.bool_)
+        missing, its_type = self._memory.room((self._n,), np.bool_), None
         for block in blocks:
             rows, start = slice(start, start + len(block)), start + len(block)
             gaps = mask(block.is_null())
@@ -106,6 +106,7 @@ class ColumnReader:
                 missing[rows] = True
                 continue
             part, without, kind = read(block)
+            its_type = block.type
             gaps = gaps | without
             if part.dtype.kind == "f":
                 gaps |= np.isnan(part)
@@ -119,7 +120,10 @@ class ColumnReader:
             values[rows], missing[rows] = np.where(gaps, 0, part), gaps
         if infinite:
             raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{INFINITE}")
-        return Numbers(values if len(values) else np.zeros(self._n, np.int64), missing, kind)
+        values = values if len(values) else np.zeros(self._n, np.int64)
+        return Numbers(
+            values, missing, kind, type=its_type if kind in ("decimals", "dates or times") else None
+        )
 
     def _places(self, categories: pa.Array) -> Callable[[pa.Array], tuple[Array, Mask, str]]:
         text = pc.ascii_trim_whitespace(categories.fill_null(""))

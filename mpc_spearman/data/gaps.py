@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -18,20 +17,24 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.notation import DAY_AND_TIME, Mask, Notation, mask, matches, shortest
 from mpc_spearman.data.refusals import show
 
-#: Numbers, as float64 writes them, that may be codes for missing values.
-NINES = re.compile(r"-?99+\.0")
 _MOST_NAMED = 10
 _FORMS: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-_BY_DEFAULT = TableKeys().missing_values
+_BY_DEFAULT = ("NA", "N/A", "NaN", "NULL", "None")
 
 
 class Codes:
-    """The missing values that a plan lists: as text, ignoring case; numbers and dates however written."""
+    """The missing values that a plan lists for a column.
 
-    def __init__(self, keys: TableKeys) -> None:
+    Text is compared without case, numbers and dates however they are written.
+    """
+
+    def __init__(self, keys: TableKeys, name: str = "") -> None:
         self._notation = Notation(keys.csv)
         self.seen = set[str]()  # what is listed, and in some column that was read
-        self._listed = [value.strip() for value in keys.missing_values]
+        listed = keys.missing_values
+        if isinstance(listed, dict):
+            listed = (*_BY_DEFAULT, *listed.get(name, ()))
+        self._listed = [value.strip() for value in listed]
         ways = (str, str.lower, str.upper, str.capitalize)
         self.texts = {  # how it may be written
             normalize(form, way(value)): value
@@ -118,23 +121,6 @@ class Codes:
                     code = code.cast(pa.float64())
                 scalars.append(code.cast(kind))
         return scalars
-
-
-def code_among(values: npt.NDArray[Any]) -> str:
-    """Say if a column's lowest or highest value looks like a code for a missing one, such as -999.
-
-    Its digits are all nines (two or more), it occurs more than once, and it is further from the next value
-    than that is from the value at the other end.
-    """
-    low, high = map(float, (values.min(), values.max())) if len(values) else (0.0, 0.0)
-    for which, code, far in (("lowest", low, high), ("highest", high, low)):
-        others = values[values != code] if NINES.fullmatch(str(code)) else values[:0]
-        if len(others) and len(values) - len(others) > 1:
-            near = float(others.min() if which == "lowest" else others.max())
-            if abs(near - code) > abs(far - near):
-                how = "if it is, list it under missing_values"
-                return f"its {which} value may be a code for a missing value, such as -999: {how}"
-    return ""
 
 
 def costs(missing: Mapping[str, npt.NDArray[np.uint8]], n: int) -> str:

@@ -15,9 +15,10 @@ from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import Array, Mask, Numbers
 from mpc_spearman.data.columns import ColumnReader
-from mpc_spearman.data.gaps import Codes, code_among
+from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.ranks import Groups
 from mpc_spearman.data.refusals import Unusable
+from mpc_spearman.data.suspected import said_of, suspected
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,6 +37,8 @@ class Column:
     values: Array = field(default_factory=lambda: np.empty(0))
     missing: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
     note: str = ""
+    #: Values that may be codes for missing ones, and how many cells have each.
+    codes: Sequence[tuple[str, int]] = ()
 
 
 class Source(ABC):
@@ -51,7 +54,7 @@ class Source(ABC):
     rank: Callable[..., Groups] | None = None  # ranks a column where it is, at an engine
 
     def __init__(self, keys: TableKeys, rows: int | None) -> None:
-        self._keys, self._rows, self.codes = keys, rows, Codes(keys)
+        self._keys, self._rows, self._codes = keys, rows, dict[str, Codes]()
         self.memory = Memory(keys.memory_bytes)
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
@@ -61,6 +64,17 @@ class Source(ABC):
     def name(self, place: int) -> str:
         """Return a column's name, in the form of accents and umlauts that plans have it in."""
         return normalize("NFC", str(self.names[place]))
+
+    def codes_of(self, name: str) -> Codes:
+        """Return the missing values that the plan lists for a column, or for all columns."""
+        key = name if isinstance(self._keys.missing_values, dict) else ""
+        if key not in self._codes:
+            self._codes[key] = Codes(self._keys, name)
+        return self._codes[key]
+
+    def unseen(self) -> list[str]:
+        """Return values listed as missing, beyond the default, that occur in no column that was read."""
+        return [value for codes in self._codes.values() for value in codes.unseen()]
 
     @property
     @abstractmethod
@@ -78,15 +92,17 @@ class Source(ABC):
 
     def numbers(self, place: int) -> Numbers:
         """Read a feature's values."""
-        reader = ColumnReader(self._keys, self.codes, self.memory, self.n)
-        return reader.numbers(self.name(place), partial(self.blocks, place))
+        name = self.name(place)
+        reader = ColumnReader(self._keys, self.codes_of(name), self.memory, self.n)
+        return reader.numbers(name, partial(self.blocks, place))
 
     def look(self, place: int) -> Column:
         """Examine a column; a problem with its use is part of the answer."""
         name = self.name(place)
         try:
-            values, missing, kind, note = self.numbers(place)
+            values, missing, kind, note, its_type = self.numbers(place)
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        note = note or code_among(values[~missing] if missing.any() else values)
-        return Column(name, "", {}, kind, values, missing, note)
+        numeric = kind in ("whole numbers", "real numbers", "decimals", "dates or times")
+        codes = suspected(values, missing, its_type) if numeric else ()
+        return Column(name, "", {}, kind, values, missing, note or said_of(codes), codes)

@@ -134,7 +134,8 @@ class CsvFiles(Source):
         """Read these columns."""
         self._text = {place: [] for place in columns}
         self._cells = {
-            place: Cells(self.name(place), self._keys, self.codes, self.memory) for place in numbers
+            place: Cells(self.name(place), self._keys, self.codes_of(self.name(place)), self.memory)
+            for place in numbers
         }
         self._count, left = 0, self._rows
 

@@ -214,7 +214,7 @@ def _read(
     if duplicates:
         cautions.append(f"left out: {count_of(duplicates, 'row')} with a duplicate id")
     cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
-    if unseen := source.codes.unseen():
+    if unseen := source.unseen():
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
     def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:

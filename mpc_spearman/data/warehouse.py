@@ -27,12 +27,12 @@ from mpc_spearman.data import expressions
 from mpc_spearman.data.cells import INFINITE, Cells, Rows
 from mpc_spearman.data.columns import is_text, named
 from mpc_spearman.data.databases import connect, quoted
-from mpc_spearman.data.gaps import NINES, code_among
 from mpc_spearman.data.notation import Notation
 from mpc_spearman.data.ranking import place_ranks
 from mpc_spearman.data.ranks import Groups
 from mpc_spearman.data.refusals import EngineFailed, Unusable, at_rows, count_of, listed, show
 from mpc_spearman.data.source import Column, Source
+from mpc_spearman.data.suspected import LIKELY, MOST, among, said_of, written
 
 _CELLS, _ORDER, _COMMON = "mpc_spearman_cells", "mpc_spearman_order", "mpc_spearman_common"
 _CHOSEN, _WORDS = "mpc_spearman_chosen", "mpc_spearman_words"
@@ -185,27 +185,28 @@ class Warehouse(Source):
             self._readings[place] = self._read(place, name)
             missing = np.zeros(self._count, dtype=bool)
             missing[self._missing(place, _ORDER)] = True
-            note = code_among(self._ends(place))
+            codes = self._suspected(place)
         except EngineFailed as failed:
             raise EngineFailed(f"column {show(name)}: {failed}") from None
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        return Column(name, missing=missing, note=note)
+        return Column(name, missing=missing, note=said_of(codes), codes=codes)
 
-    def _ends(self, place: int) -> NDArray[np.float64]:
-        """Return the two lowest and two highest values of numbers, each at most twice, if a code may be one.
-
-        Counting all values takes much longer than finding the lowest and the highest one.
-        """
-        known, ends = self._readings[place].known(self._all()), dict[float, int]()
-        if known.key.type().is_numeric():
-            both = self._engine.table(known.aggregate(low=known.key.min(), high=known.key.max()))
-            if any(NINES.fullmatch(str(float(end or 0))) for end in both.to_pylist()[0].values()):
-                counts = known.group_by("key").aggregate(n=known.count())
-                for order in (counts.key.asc(), counts.key.desc()):
-                    found = self._engine.table(counts.order_by(order).limit(2)).to_pylist()
-                    ends.update({float(one["key"]): min(2, one["n"]) for one in found})
-        return np.repeat([*ends], [*ends.values()]) if ends else np.empty(0)
+    def _suspected(self, place: int) -> list[tuple[str, int]]:
+        """Return values of a column of numbers that may be codes for missing ones."""
+        known = self._readings[place].known(self._all())
+        if not known.key.type().is_numeric():
+            return []
+        both = self._engine.table(known.aggregate(low=known.key.min(), high=known.key.max())).to_pylist()[0]
+        if not any(LIKELY.fullmatch(written(float(end or 0), None)) for end in both.values()):
+            return []  # to count all values takes much longer than to find the lowest and the highest one
+        counts = known.group_by("key").aggregate(n=known.count())
+        ends = dict[float, int]()
+        for order in (counts.key.asc(), counts.key.desc()):
+            rows = self._engine.table(counts.order_by(order).limit(MOST)).to_pylist()
+            ends.update({float(row["key"]): row["n"] for row in rows})
+        values = sorted(ends)
+        return among(np.array(values), np.array([ends[value] for value in values]), self._count, None)
 
     def _all(self) -> Any:
         """Return the rows that count, without an order if all do, which spares a join."""
@@ -224,7 +225,7 @@ class Warehouse(Source):
                 if name in names:
                     what = named(self._fields[place].type)
                     raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
-            return self._of_values(lambda table: self._cells(place, table))
+            return self._of_values(name, lambda table: self._cells(place, table))
         table = self._all()
         table = table.select(word=self._cells(place, table))
         for some in (table.limit(4 * _MOST_WORDS), table):  # some rows mostly tell
@@ -232,13 +233,13 @@ class Warehouse(Source):
                 return self._of_text(place, name)
         return self._of_words(place, name)
 
-    def _of_values(self, cells: Callable[[Any], Any]) -> _Reading:
+    def _of_values(self, name: str, cells: Callable[[Any], Any]) -> _Reading:
         """Read numbers, dates or times, as the engine compares them."""
-        listed = dict[str, Any]()
+        listed, listed_codes = dict[str, Any](), self.codes_of(name)
 
         def gaps(table: Any) -> tuple[Any, Any]:
             key = cells(table)
-            codes = {value: expressions.has(key, value, number) for value, number in self.codes.listed()}
+            codes = {value: expressions.has(key, value, number) for value, number in listed_codes.listed()}
             listed.update({value: found for value, found in codes.items() if found is not None})
             return expressions.gaps(key, [*listed.values()], self._engine.dialect)
 
@@ -253,7 +254,7 @@ class Warehouse(Source):
             rows = self._table(_ORDER)
             wrong = self._engine.table(rows.filter(gaps(rows)[1]).select("r"))["r"]
             raise Unusable(f"{at_rows(np.sort(_numpy(wrong)), 'infinite value')}{INFINITE}")
-        self.codes.seen.update(value for value, found in zip(listed, seen.values(), strict=True) if found)
+        listed_codes.seen.update(value for value, found in zip(listed, seen.values(), strict=True) if found)
         return _Reading(known, lambda table: table.filter(gaps(table)[0]).select("r"))
 
     def _of_words(self, place: int, name: str) -> _Reading:
@@ -265,7 +266,7 @@ class Warehouse(Source):
         there = words(self._all())
         there = there.filter(there.word.notnull())
         text = self._engine.table(there.select("word").distinct())["word"].cast(_TEXT).combine_chunks()
-        found = Cells(name, self._keys, self.codes, self.memory)
+        found = Cells(name, self._keys, self.codes_of(name), self.memory)
         found.add(text)
         try:
             values, missing, *_ = found.numbers()
@@ -289,7 +290,7 @@ class Warehouse(Source):
         many, notation = f"text with more than {_MOST_WORDS:,} different cells", Notation(self._keys.csv)
         if name in self._keys.encode or name in self._keys.convert or self._engine.dialect == "sqlite":
             raise Unusable(f"{many}: cast it to a number or a date in the query, or leave it out (exclude)")
-        nothing = [*self.codes.texts]
+        nothing = [*self.codes_of(name).texts]
 
         def written(table: Any) -> tuple[Any, dict[str, Any]]:
             return expressions.written(self._cells(place, table), notation, nothing)
@@ -320,7 +321,7 @@ class Warehouse(Source):
             return found["missing"].ifelse(None, plain).cast(kind)
 
         try:
-            reading = self._of_values(values)
+            reading = self._of_values(name, values)
             self._engine.number(reading.known(table).key.max())  # which converts every cell
             return reading
         except EngineFailed:

@@ -96,7 +96,7 @@ def test_check_says_what_the_owner_should_know_about_its_table(
     settings = "alignment=intersect parties.sources.A.missing=drop_rows"
     _, said = check(capsys, f"--party A --table {mine} {settings}")
     assert "left out: 3 of 400 rows" in said
-    assert "'age': its lowest value may be a code" in said
+    assert "'age': -999 (5 cells) at an end of its values: it may be a code" in said
 
 
 def test_more_ids_than_a_partner_like_oneself_would_take_are_said_before_the_meeting(

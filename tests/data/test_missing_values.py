@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata, skew
 
-from mpc_spearman.data.gaps import code_among
+from mpc_spearman.config import yaml_text
 from mpc_spearman.data.ranks import total
 from support.tables import columns, frame, read, refusal
 
@@ -130,20 +131,60 @@ def test_flags_may_be_excluded_and_are_no_other_column() -> None:
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        ([-999, -999, 1, 2, 3], "lowest"),
-        ([999.0, 999.0, 1.5, 2, 3], "highest"),
+        ([-999, -999, 1, 2, 3], "-999 (2 cells)"),
+        ([999.0, 999.0, 1.5, 2, 3], "999 (2 cells)"),
         ([-999, 1, 2, 3, 4], ""),  # there once
-        ([-999, -999, -998, 1, 500], ""),  # not apart from the others
-        ([99, 99, 1, 2, 70], ""),
-        ([-1, -1, 50, 60, 70], ""),
-        ([9, 9, 1, 2, 3], ""),
+        ([-999, -999, -998, 1, 500], "-999 (2 cells) and -998 (1 cell)"),
+        ([98, 98, 99, 99, 1, 2, 5], "98 (2 cells) and 99 (2 cells)"),  # each hides the other
+        ([97, 98, 99, 99, 1, 2, 5], "97 (1 cell) and 98 (1 cell) and 99 (2 cells)"),
+        ([-9, -9, -8, -8, 0, 1, 2, 3], "-9 (2 cells) and -8 (2 cells)"),
+        ([-1, -1, 50, 60, 70], "-1 (2 cells)"),
+        ([-1, -1, 4, 5, 6, 7, 8, 9, 9], "-1 (2 cells)"),
+        ([-1, -1, 0, 1, 1], ""),  # a sign
+        ([-1, -1, -2, -3, -40, 5, 6], ""),
+        ([99, 99, 1, 2, 70], ""),  # not apart from the others
+        ([9, 9, 1, 2, 3], "9 (2 cells)"),
+        ([9, 9, 1, 5, 3], ""),
+        ([0, 0, 0, 170, 180, 190, 175], "0 (3 cells)"),
+        ([0, 0, 0, 1, 2, 190, 175], ""),
         ([-999.5, -999.5, 1, 2, 3], ""),
         ([-999, -999, -999], ""),  # nothing beside it
+        (
+            pd.to_datetime(["1900-01-01"] * 2 + ["2020-01-05", "2021-01-01", "2022-01-01"]),
+            "1900-01-01 (2 cells)",
+        ),
+        (
+            pd.to_datetime(
+                ["2999-12-31 23:59"] * 2 + ["2020-01-05 00:00", "2021-01-01 00:00", "2022-01-01 00:00"]
+            ),
+            "2999-12-31 23:59:00 (2",
+        ),
+        (
+            [Decimal("-9.00"), Decimal("-9.00"), Decimal("1.25"), Decimal("7.50"), Decimal(8)],
+            "-9.00 (2 cells)",
+        ),
     ],
 )
-def test_what_looks_like_a_code_is_ranked_with_a_warning(values: list[float], code: str) -> None:
-    found = read(frame(values, y=range(len(values))))
-    assert found.cautions == ((f"column 'x': {said}",) if (said := code_among(np.array(values))) else ())
-    assert said[4 : 4 + len(code)] == code
-    assert bool(said) == bool(code)
-    assert rankdata(found.column(0)).tolist() == rankdata(values).tolist()
+def test_what_looks_like_a_code_is_ranked_with_a_warning(values: list[Any], code: str) -> None:
+    source = frame(values, y=range(1, len(values) + 1))
+    table = read(source)
+    assert len(table.cautions) == bool(code)
+    assert code in "".join(table.cautions)
+    places = np.unique(values, return_inverse=True)[1]
+    assert rankdata(table.column(0)).tolist() == rankdata(places).tolist()
+    if code:
+        listed = {"x": [one.split(" (")[0] for one in code.split(" and ")], "y": ["77"]}
+        without = read(source, missing_values=listed, missing="middle")
+        assert not any("a code" in caution for caution in without.cautions)
+        assert any("lists values that no cell has: '77'" in caution for caution in without.cautions)
+        assert without.column(1).tolist() == [*range(1, len(values) + 1)]
+
+
+def test_missing_values_of_single_columns_are_numbers_and_days_as_they_are(csv: Any) -> None:
+    plan = "missing_values: {x: [-1, 1900-01-01, n.a.], y: 9.5}\nmissing: middle\n"
+    keys, _ = yaml_text.parse(plan)
+    file = csv("id,x,y,z\na,-1,1,-1\nb,1900-01-01,9.50,9.5\nc,N.A.,3,0\nd,NA,4,1\ne,7,5,2\nf,8,2,3\n")
+    table = read(file, **keys)
+    masks = [np.ma.getmaskarray(column).tolist() for column in columns(table)]
+    assert masks == [[True] * 4 + [False] * 2, [False, True] + [False] * 4, [False] * 6]
+    assert refusal(file, missing_values={"w": [1]}).startswith("missing_values: there is no column 'w'")

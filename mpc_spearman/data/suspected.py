@@ -1,0 +1,107 @@
+"""Values of a column that may be codes for missing ones, such as -1, 98 and 99, -999, 1900-01-01.
+
+Only a column's owner can know. What is said here names the values and how many cells have them, for the owner
+alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mpc_spearman.arrays import blocks
+from mpc_spearman.data.notation import shortest
+
+#: How many of the lowest and the highest values are looked at.
+MOST = 6
+_RUN = 3  # codes at one end, as in 97, 98, 99
+_CODE = re.compile(r"-?(7+|8+|9+|9+[678])(\.0+)?|-[1-6](\.0+)?")
+_NEGATIVE = re.compile(r"-([1-9]|7+|8+|9+|9+[678])(\.0+)?")
+#: Numbers that look like codes.
+LIKELY = re.compile(f"{_CODE.pattern}|{_NEGATIVE.pattern}")
+_FEW, _BLOCK, _SAMPLE = 3, 1 << 18, 1 << 12
+
+Array = npt.NDArray[Any]
+
+
+def suspected(
+    values: Array, missing: npt.NDArray[np.bool_], kind: pa.DataType | None
+) -> list[tuple[str, int]]:
+    """Return values of a column that may be codes, as a plan would list them, and how many cells have each.
+
+    `kind` is the type of Arrow that whole numbers stand for, if they are no numbers.
+    """
+    known = int(len(values) - missing.sum())
+    if not known:
+        return []
+    low, high, some = None, None, list[Array]()
+    for part in blocks(len(values), _BLOCK):
+        block = values[part][~missing[part]] if missing[part].any() else values[part]
+        if len(block):
+            low = block.min() if low is None else min(low, block.min())
+            high = block.max() if high is None else max(high, block.max())
+            some.append(block[:: max(1, known // _SAMPLE)])
+    sample = np.unique(np.concatenate([*some, [low, high]]).astype(values.dtype))
+    if not among(sample, np.full(len(sample), known), known, kind):
+        return []  # of these values alone: with all others none is further away
+    counts = dict[Any, int]()
+    for part in blocks(len(values), _BLOCK):
+        block = values[part][~missing[part]] if missing[part].any() else values[part]
+        for value, count in zip(*(one.tolist() for one in np.unique(block, return_counts=True)), strict=True):
+            counts[value] = counts.get(value, 0) + count
+        ends = sorted(counts)
+        for value in ends[MOST:-MOST]:
+            del counts[value]
+    ends = sorted(counts)
+    return among(np.array(ends, values.dtype), np.array([counts[end] for end in ends]), known, kind)
+
+
+def among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> list[tuple[str, int]]:
+    """Return which of a column's lowest and highest values, ascending, may be codes; see `suspected`."""
+    texts, dates = [written(value, kind) for value in values], kind is not None and pa.types.is_temporal(kind)
+    codes = set[int]()
+    for order in ([*range(len(values))], [*range(len(values))][::-1]):
+        of = [float(values[i]) for i in order]
+        for k in range(min(_RUN, len(order) - 1), 0, -1):
+            run = order[:k]
+            apart = abs(of[k] - of[k - 1]) > abs(of[-1] - of[k])
+            repeated = any(counts[i] > 1 for i in run)
+            # of other values there must be more than one for "apart" to mean anything
+            often = k == 1 and len(order) > _FEW and (dates or counts[run[0]] >= max(_FEW, n / 200))
+            if apart and repeated and (often or all(_CODE.fullmatch(texts[i]) for i in run)):
+                codes.update(run)
+                break
+    negative = [i for i, value in enumerate(values) if value < 0]
+    few = not dates and len(negative) <= _RUN and len(values) - len(negative) >= _FEW
+    if few and all(counts[i] > 1 and _NEGATIVE.fullmatch(texts[i]) for i in negative):
+        codes.update(negative)
+    return [(texts[i], int(counts[i])) for i in sorted(codes)]
+
+
+def written(value: Any, kind: pa.DataType | None) -> str:
+    """Write a value as a plan would list it."""
+    if kind is None:
+        return f"{value:.15g}"
+    if pa.types.is_decimal(kind):
+        return f"{Decimal(int(value)).scaleb(-kind.scale):f}"
+    number = pa.scalar(int(value), pa.int64())
+    number = number.cast(pa.int32()) if kind.bit_width == 32 else number
+    text: str = shortest(pa.array([number.cast(kind).cast(pa.string()).as_py()], pa.large_string()))[
+        0
+    ].as_py()
+    return text
+
+
+def said_of(codes: Sequence[tuple[str, int]]) -> str:
+    """Say which values may be codes for missing ones; "" if none."""
+    if not codes:
+        return ""
+    which = " and ".join(f"{value} ({count:,} cell{'s' * (count > 1)})" for value, count in codes)
+    each = "each may be a code" if len(codes) > 1 else "it may be a code"
+    return f"{which} at an end of its values: {each} for a missing value; if so, list it under missing_values"
