@@ -43,7 +43,15 @@ def id_text(
     blocks: Iterable[pa.Array], normalise: Sequence[Normalise], memory: Memory
 ) -> pa.LargeStringArray:
     """Turn a column of ids into text, "" where an id is missing."""
-    return _together([keep_text(_text_of(block, normalise), memory) for block in blocks], memory)
+    return _together([_compact(_text_of(block, normalise), memory) for block in blocks], memory)
+
+
+def _compact(text: pa.LargeStringArray, memory: Memory) -> pa.LargeStringArray:
+    """Copy text out of Arrow's memory, of which a block that was built cell by cell takes twice its size."""
+    if len(text) <= _BLOCK:
+        return text
+    ends, cells = buffers_of(text)
+    return large_text(memory.keep(ends.copy()), memory.keep(cells.copy()))
 
 
 def _text_of(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
