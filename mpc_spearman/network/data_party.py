@@ -18,7 +18,7 @@ from mpc_spearman.errors import (
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control, Message, nonsense
 from mpc_spearman.network.handshake import Greeting, Listener, Use, call
-from mpc_spearman.network.meeting import SAY, TELL, Meeting
+from mpc_spearman.network.meeting import HEARD, SAY, TELL, Meeting
 from mpc_spearman.network.round import Agree, Contact, Round, Settings, unreachable
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Party, Roster
@@ -183,8 +183,12 @@ class DataPartyMeeting(Meeting):
             return
         about = notice(error, self._roster.me.name, "connect")
         unreached = about[:2] == (Unreachable.__name__, self._roster.coordinator.name)
-        # The coordinator was reached before, so this party must correct its network. A coordinator that stops
-        # says why itself.
+        # The coordinator was reached before, so this party must correct its network. But a coordinator that
+        # stops, and says why, accepts no connections either.
+        if unreached and self._is_broken(error):
+            with self._changed:
+                if self._changed.wait_for(lambda: self._informed or self._control is not control, HEARD):
+                    return
         if not self._is_broken(error) or (unreached and control.answers()):
             self.fail(error)
         else:

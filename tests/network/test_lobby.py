@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +21,7 @@ from mpc_spearman.errors import (
     TableError,
     Unreachable,
 )
-from mpc_spearman.network import control
+from mpc_spearman.network import control, data_party
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.control import Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
@@ -311,7 +311,9 @@ def test_a_party_that_cannot_be_reached_stops_and_may_come_again(meet: Meet) -> 
     assert_connected(run.wait("C", "B", "A"))
 
 
-def test_who_reaches_the_coordinator_once_and_not_again_ends(meet: Meet) -> None:
+@pytest.fixture
+def cut(meet: Meet) -> Iterator[meetings.Meeting]:
+    """A meeting in which A, as ``cut``, reaches the coordinator once, and not again."""
     run = meet()
     come(run, C, B)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -322,16 +324,33 @@ def test_who_reaches_the_coordinator_once_and_not_again_ends(meet: Meet) -> None
     threads = [threading.Thread(target=pass_on, args=pair) for pair in ((near, far), (far, near))]
     for thread in threads:
         thread.start()
-    error = run.wait("cut")["cut"]
+    yield run
+    run.wait("cut")
     for thread in threads:
         thread.join(EVER)
     near.close()
     far.close()
+
+
+def test_who_reaches_the_coordinator_once_and_not_again_ends(cut: meetings.Meeting) -> None:
+    error = cut.wait("cut")["cut"]
     assert type(error) is Unreachable
     assert str(error).startswith("A (source) cannot reach C (coordinator)")
     assert "an earlier connection to it worked" in str(error)
-    run.come(A)
-    assert_connected(run.wait("C", "B", "A"))
+    cut.come(A)
+    assert_connected(cut.wait("C", "B", "A"))
+
+
+def test_a_coordinator_that_stops_while_a_party_dials_it_says_why(
+    cut: meetings.Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_party, "HEARD", EVER)
+    hub: Any = cut.sides["C"]
+    eventually(lambda: hub._round is not None)
+    hub.fail(TableError("column 'x'"))
+    error = cut.wait("cut")["cut"]
+    assert type(error) is PeerFailed
+    assert str(error) == "party C stopped in phase connect: its table was refused (TableError)"
 
 
 def pass_on(one: socket.socket, other: socket.socket) -> None:
