@@ -30,11 +30,11 @@ SIZES, COMMON_ROWS = "sizes", "common rows"
 class Told(Section):
     """What one partner gets from a run.
 
-    `what` is a grant or the level, ``nothing`` for a partner that gets no results, and of a run that has only
-    started ``sizes`` or ``common rows``. `loss` is ρ, None for exact numbers, which have no bound. What a
-    noisy number cannot reach, and the coordinator's own exact copy, is not `counted`, only listed. Losses of
-    different units (``privacy.unit``) are not added up. `identity` is the partner's public key in the plan,
-    or empty.
+    `what` is a grant or the level, ``nothing`` for a partner that gets no results, ``statements`` for one
+    that gets only those about vectors with noise on inputs, and of a run that has only started ``sizes`` or
+    ``common rows``. `loss` is ρ, None for exact numbers, which have no bound. What a noisy number cannot
+    reach, and the coordinator's own exact copy, is not `counted`, only listed. Losses of different units
+    (``privacy.unit``) are not added up. `identity` is the partner's public key in the plan, or empty.
     """
 
     what: str

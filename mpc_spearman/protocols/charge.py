@@ -12,12 +12,14 @@ from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import MpcSpearmanError, PlanError, PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role, Roster
+from mpc_spearman.levels.view import VIEW
+from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Ended, Told, balances
 from mpc_spearman.privacy.ledger import Ledger, now
 from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.aborts import notice
+from mpc_spearman.wire.kinds import Kind
 
 
 @step("protect")
@@ -41,15 +43,22 @@ def told(plan: Plan, roster: Roster) -> dict[str, Told]:
         is_c = peer.role is Role.COORDINATOR
         what = plan.reveal if is_c and plan.opened_to == "coordinator" else plan.terms.granted[peer.role]
         results, on_inputs = what != "nothing", plan.owner(roster.me.name).noise == "inputs"
-        counted = results and (level_of(plan).owners_add or on_inputs or not is_c)
+        states = on_inputs and _states_inputs(plan, roster.me, peer)
+        counted = states or (results and (level_of(plan).owners_add or on_inputs or not is_c))
         found[peer.name] = Told(
-            what=what,
-            loss=0.0 if not results else plan.privacy.loss if counted and not exact else None,
+            what="statements" if states and not results else what,
+            loss=0.0 if not (results or states) else plan.privacy.loss if counted and not exact else None,
             counted=counted,
             unit=plan.privacy.unit if counted else "row",
             identity=plan.party(peer.name).identity or "",
         )
     return found
+
+
+def _states_inputs(plan: Plan, me: Party, peer: Party) -> bool:
+    """Return whether a peer is told of vectors with noise on inputs, which is a noisy number too."""
+    fields = VIEW.fields(plan.terms, Kind.COLUMNS, me.role, peer.role) or ()
+    return any(field.inputs is not None for field in fields)
 
 
 def ledger_of(run: Run) -> Ledger | None:
@@ -144,12 +153,13 @@ def end(run: Run, error: BaseException) -> None:
 def _has_told(run: Run) -> bool:
     """Return whether a charged run has sent something that depends on which rows it is about.
 
-    Statements do not, which are of the whole table, except where there is no noise; nor do masked columns by
-    themselves. An owner's own term, or ciphertext, does, and so does what the coordinator is told where it
-    makes exact coefficients. A message counts from when it is queued.
+    Statements do not, which are of the whole table, except without noise or with noise on inputs; nor do
+    masked columns by themselves. An owner's own term, or ciphertext, does, and so does what the coordinator
+    is told where it makes exact coefficients. A message counts from when it is queued.
     """
     level, phases = level_of(run.plan), ["encrypt", "evaluate", "reveal"]
-    phases += ["describe"] * (not (level.noisy and level.owners_add)) + ["protect"] * (not level.noisy)
+    phases += ["describe"] * (not (level.noisy and level.owners_add))
+    phases += ["protect"] * (not level.noisy or level.adds_to_inputs(run.roster.me))
     return any(run.meter.costs[phase].messages for phase in phases)
 
 

@@ -79,6 +79,18 @@ def test_every_partner_is_in_the_ledger_and_noisy_numbers_count(
     assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
 
 
+def test_whoever_hears_of_noisy_vectors_counts_and_others_do_not() -> None:
+    """With noise on inputs, statements about what is multiplied are noisy numbers of the rows of the run."""
+    content = mapping("A1", "A2", cautious=True, reveal="strengths", results={"target": "nothing"})
+    found = told(load_plan(content), load_plan(content).roster("A1"))
+    assert {name: one.loss for name, one in found.items()} == {"C": 2.0, "B": 0.0, "A2": 0.0}
+    content["parties"]["sources"][0]["noise"] = "inputs"
+    found = told(load_plan(content), load_plan(content).roster("A1"))
+    assert found["B"].what == "statements"
+    assert found["B"].counted
+    assert {name: one.loss for name, one in found.items() if one.counted}.keys() >= {"B", "C"}
+
+
 # ---- when
 
 
@@ -127,8 +139,9 @@ def linked(links: type[Links]) -> Callable[..., Any]:
         pytest.param({"reveal": "ranking", **NOISY}, marks=pytest.mark.long),
         {**LIGHT, "reveal": "strengths", **NOISY},
         {"reveal": "strengths", "alignment": "intersect", **NOISY},
+        {"reveal": "strengths", "noise": "inputs", **NOISY},
     ],
-    ids=["strengths", "coefficients", "exact", "ranking", "he", "intersect"],
+    ids=["strengths", "coefficients", "exact", "ranking", "he", "intersect", "inputs"],
 )
 def test_what_has_left_is_in_the_ledger_at_whichever_message_a_run_ends(
     settings: Mapping[str, Any], tmp_path: Path
@@ -144,7 +157,10 @@ def test_what_has_left_is_in_the_ledger_at_whichever_message_a_run_ends(
     for number in itertools.count(1):
         folder = tmp_path / str(number)
         folder.mkdir()
-        its = with_ledgers(folder, mapping(**settings))
+        content = mapping(**{key: value for key, value in settings.items() if key != "noise"})
+        if "noise" in settings:
+            content["parties"]["sources"][0]["noise"] = settings["noise"]
+        its = with_ledgers(folder, content)
         sent: dict[str, list[tuple[str, set[str]]]] = {"A": [], "B": []}
         hooks = {
             party: partial(watched, seen=sent[party], folder=folder, fails=number * (party == "B"))
@@ -159,7 +175,8 @@ def test_what_has_left_is_in_the_ledger_at_whichever_message_a_run_ends(
             kinds = {type(one).__name__ for one in lines}
             ends = [one for one in lines if isinstance(one, Ended)]
             assert len(ends) == ("Started" in kinds and party in ended.errors)
-            told_rows = bool(telling & {kind for kind, _ in seen})
+            noisy_statements = {"COLUMNS"} if party == "A" and "noise" in settings else set()
+            told_rows = bool((telling | noisy_statements) & {kind for kind, _ in seen})
             assert [one.taken_back for one in ends] == ["Charge" in kinds and not told_rows] * len(ends)
             back |= {one.taken_back for one in ends}
         if not ended.errors:
