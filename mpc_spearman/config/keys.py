@@ -76,7 +76,11 @@ class PlanKeys(Section):
         "a text of at most 1000 characters",
         max_length=1000,
     )
-    rows: Count | None = whole("Use only the first `rows` rows, for trials. Left out: all.", low=3)
+    rows: Count | None = whole(
+        "Use only the first `rows` rows, for trials. Left out: all. With noise, owners still read the whole "
+        "table, as what they state comes from it: docs/guarantee.md#other-rows-than-all.",
+        low=3,
+    )
     alignment: Alignment = setting(
         "Which rows are used. `same`: all; all tables must list the same ids in the same order. `intersect`: "
         "the rows that all data parties have, found privately (docs/protocol.md#common-rows). `ids`: those "

@@ -32,7 +32,7 @@ from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
-from mpc_spearman.privacy.gaussian import discrete_gaussian
+from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, most_noise, untied
 from mpc_spearman.privacy.statements import Factors, Statements, rows_differ
 from mpc_spearman.statistics import explained, result_warnings
@@ -326,11 +326,28 @@ class Explained(Level):
         return np.broadcast_to(s, (len(s), self._columns(shapes)))
 
     def _products(self, opened: NDArray[Any], shapes: Shapes) -> Iterator[NDArray[np.float64]]:
-        """Return Z of each source, (k, columns); NaN where no columns can give it."""
-        bound, unit = self.encoding(shapes).result_bound, self.encoding(shapes).unit
-        for source, k in zip(shapes.features, self._kept(shapes), strict=True):
-            z = opened[shapes.rows(source)][:k, : self._columns(shapes)].tolist()
-            yield np.array([[v / unit if abs(v) <= bound else math.nan for v in map(int, row)] for row in z])
+        """Return Z of each source, (k, columns); NaN where no columns within the stated ranges can give it.
+
+        By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0, and each owner adds noise.
+        """
+        encoding, columns = self.encoding(shapes), self._columns(shapes)
+        unit, s = encoding.unit, self._noise(shapes)
+        for source, k, noise in zip(shapes.features, self._kept(shapes), s, strict=True):
+            bounds = [encoding.result_bound] * columns
+            if self.noisy:
+                ranges = np.broadcast_to(shapes.of_target.widths, columns)
+                most = shapes.n * shapes.scales[source].widths[0] * ranges / 4 + math.sqrt(2) * REACH * noise
+                bounds = [min(bounds[0], math.ceil((one + encoding.error) * unit)) for one in most.tolist()]
+            z = opened[shapes.rows(source)][:k, :columns].tolist()
+            yield np.array(
+                [
+                    [
+                        v / unit if abs(v) <= b else math.nan
+                        for v, b in zip(map(int, row), bounds, strict=True)
+                    ]
+                    for row in z
+                ]
+            )
 
     def _dispersion(self, shapes: Shapes) -> Numbers:
         """Return, without noise, the dispersion that single rows cause in tests, (sources, m_B or 1)."""
