@@ -3,7 +3,8 @@
     python benchmarks/noise.py [--write]
 
 Tables are the demo's and made-up ones, in which both sides' columns follow one trait, the target's more or
-less closely. `--write` puts the table into docs/guarantee.md.
+less closely. The last column is for a source that adds noise to its inputs: what the target gets, as foreseen
+from the scales. `--write` puts the table into docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import pandas as pd
 from mpc_spearman.attacks.guess import mean_scales, scales
 from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, unit
 from mpc_spearman.config.sections import LOSS
-from mpc_spearman.privacy.scales import deviations
+from mpc_spearman.levels.inputs import foresee
+from mpc_spearman.privacy.scales import Scales, deviations, input_deviations
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
@@ -38,6 +40,7 @@ def main() -> None:
         "s / null sd of strengths",
         "strongest is first; in the first 3",
         "pairs found, of those without noise",
+        "with noise on A's inputs: s / s.e.; s / null sd; strongest is first",
     )
     measuring.show(measuring.table(heads, rows), __file__, write=options.write, page=PAGE)
 
@@ -69,7 +72,10 @@ def measured(name: str, x: Ints, y: Ints) -> tuple[str, ...]:
     rho, error = coefficients(x, y), 1 / np.sqrt(n - 1)
     means = rho.mean(axis=0)
     null = float(np.linalg.norm(unit(x).mean(axis=0))) * error
-    first, among, found = 0, 0, []
+    typical = Scales(np.array([np.median(scales(y).widths)]), scales(y).spread)
+    s_inputs = foresee(scales(x), typical, (1.0, 1.0), (True, False), LOSS, n, None)
+    s_mean_inputs = float(input_deviations(mean_scales(x), LOSS, "row")[0])
+    first, among, first_inputs, found = 0, 0, 0, []
     untied = [Columns(np.full(len(side), Ties.NONE), np.zeros(len(side))) for side in (x, y)]
 
     def discovered(values: Floats, noise: Floats | float) -> Floats:
@@ -81,6 +87,8 @@ def measured(name: str, x: Ints, y: Ints) -> tuple[str, ...]:
         order = np.argsort(-(means + s_mean * rng.standard_normal(len(y))))
         first += int(order[0] == means.argmax())
         among += int(means.argmax() in order[:3])
+        noisy_means = means + s_mean_inputs * rng.standard_normal(len(y))
+        first_inputs += int(noisy_means.argmax() == means.argmax())
         if without.any():
             noisy = discovered(rho + s * rng.standard_normal(s.shape), s)
             found.append((noisy & without).sum() / without.sum())
@@ -91,6 +99,7 @@ def measured(name: str, x: Ints, y: Ints) -> tuple[str, ...]:
         f"{np.median(s_mean) / null:.2g}",
         f"{first / DRAWS:.0%}; {among / DRAWS:.0%}",
         f"{np.mean(found):.0%} of {without.sum()}" if found else "– of 0",
+        f"{np.median(s_inputs) / error:.2g}; {s_mean_inputs / null:.2g}; {first_inputs / DRAWS:.0%}",
     )
 
 

@@ -29,7 +29,6 @@ from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, MULTIPLIED, SCAL
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Descriptions, Level, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
-from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
@@ -130,15 +129,6 @@ class Coefficients(Level):
     def resolutions(self, shapes: Shapes) -> tuple[float, float]:
         scaled = self.scaled(shapes)
         return (0.0, 0.0) if scaled is None else (1 / scaled.target_scale, 1 / scaled.target_scale)
-
-    def hide_inputs(
-        self, own: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
-    ) -> Contribution:
-        """Apply the factors too, where noise is on inputs: C does not, as it has no exact coefficients."""
-        if self.adds_to_inputs(me):
-            scaled = np.rint(own.vectors * factors.columns[:, None]).astype(np.int64)
-            own = replace(own, vectors=scaled)
-        return super().hide_inputs(own, factors, stated, me, shapes)
 
     def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
         if not self.role_on_inputs(me.role):

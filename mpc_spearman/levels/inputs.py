@@ -55,15 +55,18 @@ class InputNoise:
 
 
 def with_noise(
-    vectors: NDArray[np.signedinteger[Any]], sigma: NDArray[np.int64], rows: int
+    vectors: NDArray[np.signedinteger[Any]], factors: Floats, sigma: NDArray[np.int64], rows: int
 ) -> NDArray[np.int64]:
-    """Return vectors, (m, columns), with noise of standard deviations `sigma`, (m,), in the first `rows`."""
+    """Return vectors, (m, columns), times their factors, with noise in the first `rows`.
+
+    `factors` and the standard deviations `sigma` are (m,).
+    """
     noisy = beside(vectors, vectors.shape, np.int64)
-    for vector, total, one in zip(vectors, noisy, sigma.tolist(), strict=True):
+    for vector, total, factor, deviation in zip(vectors, noisy, factors, sigma.tolist(), strict=True):
         for at, part in parts(vector, BLOCK):
             inside = max(0, min(at.stop, rows) - at.start)
-            total[at] = part
-            total[at.start : at.start + inside] += discrete_gaussian(np.full(inside, one))
+            total[at] = part if factor == 1 else np.rint(part * factor)
+            total[at.start : at.start + inside] += discrete_gaussian(np.full(inside, deviation))
     return noisy
 
 

@@ -239,14 +239,18 @@ class Level(ABC):
     def hide_inputs(
         self, own: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
     ) -> Contribution:
-        """Add this owner's noise to its vectors, if it adds it to inputs."""
+        """Add this owner's noise to its vectors, if it adds it to inputs.
+
+        Where C would apply the factors, they are applied here: no exact number of this owner's reaches C.
+        """
         if not self.adds_to_inputs(me):
             return own
         features = shapes.features.get(me, shapes.m_target)
         grid = self.grid(me.role, "ranges", shapes.n, features, stated.defined)
         scales = grid.scales(self.sent_scales(stated, me.role)["ranges"])
         sigma = self.input_steps(scales, me.role, shapes)
-        return replace(own, vectors=with_noise(own.vectors, sigma, shapes.n))
+        left = np.ones(len(sigma)) if self.owners_add else factors.columns
+        return replace(own, vectors=with_noise(own.vectors, left, sigma, shapes.n))
 
     def check_inputs(self, error: float, n: int) -> None:
         """Refuse noise on inputs whose integers could not hold it; `error` is that of rounding, at most."""

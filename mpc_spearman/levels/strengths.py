@@ -40,8 +40,6 @@ MASKED = rows.masked("one sum of scaled ranks", 1, "scaled ranks")
 SCALED = (
     *rows.scales({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
     *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-)
-_MULTIPLIED = (
     *rows.multiplied({"multiplied_ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
     *rows.multiplied(
         {"multiplied_ranges": ("m_target",), "multiplied_diameter": (1,)},
@@ -70,7 +68,6 @@ class Strengths(Level):
         Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (rows.WHICH_CONSTANT, rows.GAPS)),
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH, rows.MOST_GAPS)),
         *SCALED,
-        *_MULTIPLIED,
         *MASKED,
         *rows.split_noise(),
         *rows.opened(opens, (1, "m_target")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,10 @@ def test_noise_in_products_and_means_has_the_stated_variance() -> None:
     x, y = (np.rint(side * unit).astype(np.int64) for side in (a, b))
     of_x, of_y = (np.rint(one * unit).astype(np.int64) for one in sigma)
     products = np.array(
-        [(with_noise(x, of_x, n) / unit) @ (with_noise(y, of_y, n) / unit).T for _ in range(draws)]
+        [
+            (with_noise(x, np.ones(4), of_x, n) / unit) @ (with_noise(y, np.ones(3), of_y, n) / unit).T
+            for _ in range(draws)
+        ]
     )
     off = products - a @ b.T
     length = float(np.linalg.norm(a.sum(axis=0)))
@@ -196,7 +199,7 @@ def test_noise_in_products_and_means_has_the_stated_variance() -> None:
 
 def test_appended_entries_and_other_vectors_get_no_noise() -> None:
     vectors = RNG.integers(-9, 10, (3, 50))
-    noisy = with_noise(vectors, np.array([0, 1000, 10**15]), 48)
+    noisy = with_noise(vectors, np.ones(3), np.array([0, 1000, 10**15]), 48)
     assert np.array_equal(noisy[0], vectors[0])
     assert np.array_equal(noisy[:, 48:], vectors[:, 48:])
     assert fits((noisy - vectors)[1:, :48] / np.array([[1000], [10**15]])) > 1e-9
@@ -228,9 +231,11 @@ def test_the_noise_for_others_covers_the_vectors_that_are_really_multiplied(seen
 def test_a_target_that_lies_about_made_up_columns_reads_a_row_unless_noise_is_on_inputs(
     on_inputs: str, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It and C pool all they have. Its columns are zero but in two rows, its scales of honest columns."""
+    """It and C pool all they have. Its columns are zero but in two rows, its scales the least there are."""
     kind: Any = Strengths
-    contribution, i, j = kind.contribution, 3, 60  # a person with the rare flag, and one without
+    contribution, sent_scales = kind.contribution, kind.sent_scales
+    mean = (TABLES["A"].drop(columns="id").rank() - (ROWS + 1) / 2).transform(lambda x: x / np.linalg.norm(x))
+    i, j = int(mean.sum(axis=1).argmax()), int(mean.sum(axis=1).argmin())
 
     def lying(self: Any, ranks: Any, role: Role, shapes: Any, *given: Any) -> Contribution:
         own = contribution(self, ranks, role, shapes, *given)
@@ -240,7 +245,14 @@ def test_a_target_that_lies_about_made_up_columns_reads_a_row_unless_noise_is_on
             own = Contribution(made_up)
         return own
 
+    def least(self: Any, stated: Any, role: Role) -> Any:
+        found = sent_scales(self, stated, role)
+        if role is Role.TARGET:
+            found["ranges"] = replace(found["ranges"], diameter=found["ranges"].least_diameter)
+        return found
+
     monkeypatch.setattr(kind, "contribution", lying)
+    monkeypatch.setattr(kind, "sent_scales", least)
     scores, largest = [], 0.0
     for _ in range(10):
         run(plan_of("strengths", on_inputs)).result("C")
@@ -278,7 +290,9 @@ def test_whoever_sees_the_noisy_vectors_guesses_no_better_than_promised() -> Non
     there[:, [i, j]] = there[:, [j, i]]
     towards = (there - here) / np.square(sigma.astype(float))[:, None]
     middle = ((here + there) / 2 * towards).sum()
-    right = np.mean([(with_noise(here, sigma, 200) * towards).sum() < middle for _ in range(draws)])
+    right = np.mean(
+        [(with_noise(here, np.ones(5), sigma, 200) * towards).sum() < middle for _ in range(draws)]
+    )
     assert abs(right - guess(2.0)) < 5 * np.sqrt(0.84 * 0.16 / draws)
 
 
