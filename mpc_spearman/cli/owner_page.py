@@ -187,7 +187,10 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
             "Noise: we add random noise to our ranks before we send them, in proportion to the influence of "
             "one row. So what we promise below holds whatever the others state or send, and if they collude."
         )
-        yield f"The price: noise of {times:.1f} times chance variation or more, however many rows there are."
+        yield (
+            f"The price: noise of {times:.1f} times chance variation in the coefficient of one column "
+            "without ties, and more with several columns or rare values, however many rows there are."
+        )
     else:
         yield f"Noise: {who} random noise to every number, in proportion to the influence of one row."
     words = in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan, roster.me.name), having)

@@ -7,6 +7,7 @@ up to their number), and ties widen a column's range, so such tables need more r
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 from mpc_spearman.config import Plan
 from mpc_spearman.privacy.loss import separation
@@ -76,14 +77,16 @@ def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
     """Return how many rows show a correlation of `SHOWN` through noise on inputs, rounded up to two digits.
 
     For the most detailed numbers that a plan passes on. This noise is √(24·D)/μ times chance variation,
-    however many rows there are. What protects the other side decreases, and is left out.
+    however many rows there are. What protects the other side decreases, and is left out. At ``strengths`` a
+    source has one vector. The range of a mean of independent columns is that of one, or of as many normal
+    numbers, while the mean varies less.
     """
     times, rows = 24 / separation(plan.privacy.loss) ** 2, 100_000
     of_source, of_target = typical_diameter(source, rows), typical_diameter(target, rows)
     if plan.privacy.unit == "value":
         of_source = of_target = 1.0
-    if plan.reveal == "strengths":  # a source has one vector
-        of_source = 1.0
+    if plan.reveal == "strengths":
+        of_source = min(source * len(plan.parties.sources), NormalDist().inv_cdf(1 - 1 / rows) ** 2 / 3)
     needed = (_FOUND / SHOWN) ** 2
     if any(party.noise == "inputs" for party in plan.parties.sources):
         needed *= 1 + times * of_source

@@ -44,7 +44,7 @@ def test_an_owner_with_noise_on_its_inputs_reads_what_it_costs_and_whom_it_need_
     own, other = (said(capsys, *settings, "--party", party) for party in "AB")
     assert "With all that the others have of this run, an attacker who" in own
     assert "holds whatever the others state or send, and if they collude" in own
-    assert "The price: noise of 4.9 times chance variation or more, however many rows there are." in own
+    assert "The price: noise of 4.9 times chance variation in the coefficient of one column" in own
     assert "can read our ranks with our noise on them, and no more" in own
     assert not any(text in own for text in ("has exact results", "except C", "uses made-up columns"))
     assert "with one party's results" in other.lower()
