@@ -25,10 +25,11 @@ from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import inputs, rows
-from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, MULTIPLIED, SCALED, passed_on
+from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, SCALED, passed_on
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Descriptions, Level, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
@@ -52,7 +53,6 @@ class Coefficients(Level):
     sent: ClassVar[tuple[Row, ...]] = (
         *DESCRIBED,
         *SCALED,
-        *MULTIPLIED,
         *rows.masked("ranks", "m_source", "ranks"),
         *rows.opened(opens, ("m_source", "m_target")),
     )

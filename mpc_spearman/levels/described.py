@@ -68,8 +68,6 @@ SCALED = (
         {"ranges": ("m_source",), "diameter": (1,), "mean_range": (1,)}, Role.SOURCE, Role.COORDINATOR
     ),
     *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
-)
-MULTIPLIED = (
     *rows.multiplied(
         {"multiplied_ranges": ("m_source",), "multiplied_diameter": (1,), "multiplied_mean_range": (1,)},
         *(Role.SOURCE, Role.COORDINATOR),
