@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
-from mpc_spearman.findings.explained import FOUND, OF_ONE_SOURCE, by_source
+from mpc_spearman.findings.explained import OF_ONE_SOURCE, by_source
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.sections import Line, Section, Table, chance, number
+from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number
 from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics import canonical, explained, result_warnings
+from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.units import printable
+
+#: Noise, in standard errors, from which a corrected correlation is too large on average.
+_MUCH = 3.0
 
 
 class Canonical(Findings):
@@ -23,10 +28,9 @@ class Canonical(Findings):
         "canonical": Form(
             "canonical correlations", "canonical.csv", ("party", "number"),
             {
-                "correlation": float, "noise": float, "k_source": int, "k_target": int, "dispersion": float,
-                "chance": float, "trace": float, "p": float,
+                "singular": float, "noise": float, "k_source": int, "k_target": int, "dispersion": float,
+                "chance": float, "correlation": float, "trace": float, "p": float, "q": float,
             },
-            derived=("chance", "trace", "p"),
         ),
     }  # fmt: skip
     unmergeable = OF_ONE_SOURCE
@@ -34,21 +38,31 @@ class Canonical(Findings):
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         columns = {
-            "correlation": numbers["canonical"],
+            "singular": numbers["canonical"],
             "noise": numbers["canonical_noise"],
             "k_source": numbers["kept"],
             "k_target": np.broadcast_to(numbers["kept_target"], numbers["kept"].shape),
             "dispersion": numbers.get("dispersion", np.ones(len(numbers["kept"]))),
         }
-        table = by_source(copy, columns, range(1, numbers["canonical"].shape[1] + 1), "number")
-        of_each = [table[name].to_numpy() for name in ("noise", "k_source", "k_target", "dispersion")]
-        s, k, of_target, dispersion = of_each
-        squares = np.square(table["correlation"]).groupby(level="party").transform("sum").to_numpy()
-        nothing = table["correlation"].isna().groupby(level="party").transform("all")
+        places = range(1, numbers["canonical"].shape[1] + 1)
+        return {"canonical": by_source(copy, columns, places, "number")}
+
+    @classmethod
+    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Compute what chance gives, correlations where values exceed that, and each source's test."""
+        table, n = tables["canonical"], copy.n
+        value, s, k, of_target, dispersion = (table[name].to_numpy() for name in table.columns[:5])
+        limit = canonical.largest_by_chance(s, k, of_target, n)
+        counts = table["singular"].gt(limit).groupby(level="party").cummin().to_numpy()
+        correlation = np.where(counts, canonical.without_bias(value, s, k, of_target, n), math.nan)
+        squares = np.square(table["singular"]).groupby(level="party").transform("sum").to_numpy()
+        nothing = table["singular"].isna().groupby(level="party").transform("all")
         trace = np.where(nothing, np.nan, squares) - k * of_target * np.square(s)
-        p = explained.pillai_pvalues(trace, s, k, of_target, copy.n, dispersion)
-        limit = canonical.largest_by_chance(s, k, of_target, copy.n)
-        return {"canonical": table.assign(chance=limit, trace=trace, p=p)}
+        p = explained.pillai_pvalues(trace, s, k, of_target, n, dispersion)
+        first = table.index.get_level_values("number") == 1  # one test a source
+        q = pd.Series(qvalues(p[first]), table.index.unique(0)).reindex(table.index, level="party").to_numpy()
+        more = {"chance": limit, "correlation": correlation, "trace": trace, "p": p, "q": q}
+        return {"canonical": table.assign(**more)}
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -63,52 +77,65 @@ class Canonical(Findings):
             *result_warnings.uneven(first["dispersion"].isna().to_numpy()),
         ]
 
+    def noise_ratio(self) -> float:
+        return float(np.median(self.held["canonical"]["noise"]) * math.sqrt(self.n - 1))
+
     def headline(self) -> str:
         said = [
-            f"{printable(str(source))} and {printable(self.copy.target)}{_trace(rows.iloc[0])}"
+            f"{printable(str(source))} and {printable(self.copy.target)}{self._in_common(rows.iloc[0])}"
             for source, rows in self.held["canonical"].groupby(level="party", sort=False)
         ]
         return "The tables of " + "; the tables of ".join(said)
 
+    def _in_common(self, top: Any) -> str:
+        """Say what a source's test and its largest canonical correlation show about two tables."""
+        if math.isnan(top["trace"]):
+            return ": what was opened cannot be canonical correlations"
+        if math.isnan(top["p"]):
+            return ": whether they have anything in common cannot be tested"
+        tested = f"(p-value {chance(top['p'])})"
+        if top["q"] > RATE:
+            return f" cannot be told to have anything in common {tested}"
+        if math.isnan(top["correlation"]):
+            return f" have something in common {tested}, but no combination of columns stands out"
+        about = "at most about" if self.noise_ratio() >= _MUCH else "about"
+        return (
+            f" have something in common {tested}: the largest canonical correlation is {about} "
+            f"{number(top['correlation'], 2)}"
+        )
+
     def sections(self) -> list[Section]:
-        known: Any = self.held["canonical"].dropna(subset="correlation")
+        known: Any = self.held["canonical"].dropna(subset="singular")
+        about = "at most " if self.noise_ratio() >= _MUCH else ""
         lines = [
             Line(
-                (printable(party), str(at), number(row.correlation), number(row.chance)),
-                row.correlation,
-                mark=row.chance,
+                (
+                    *(printable(party), str(at)),
+                    "not told from chance"
+                    if math.isnan(row.correlation)
+                    else f"{about}{number(row.correlation, 2)}",
+                ),
+                row.correlation if row.correlation == row.correlation else 0.0,
             )
             for (party, at), row in zip(known.index, known.itertuples(), strict=True)
         ]
-        head = ("source", "number", "correlation", "by chance up to")
+        traces = [
+            f"Pillai's trace of {printable(str(party))} and {printable(self.copy.target)} is "
+            f"{number(min(max(row.trace, 0.0), most))} of at most {most}."
+            for party, row in known.groupby(level="party", sort=False).first().iterrows()
+            if (most := int(min(row.k_source, row.k_target)))
+        ]
         return [
             Section(
                 "What the tables have in common",
                 about="Canonical correlations: how closely a combination of the ranks of a source's "
                 f"columns and one of {printable(self.copy.target)}'s columns can agree; each pair of "
-                "combinations is uncorrelated with those above. The vertical mark is what chance can "
-                "give.",
+                "combinations is uncorrelated with those above. What chance and noise add is taken off. "
+                "A correlation is shown only if unrelated tables have so large a one less than once in "
+                "20.",
                 table=Table(
-                    head,
-                    lines,
-                    "canonical.csv",
-                    axis="canonical correlation; the mark: by chance up to",
-                    marked=True,
+                    ("source", "number", "correlation"), lines, "canonical.csv", axis="canonical correlation"
                 ),
+                notes=traces,
             )
         ]
-
-
-def _trace(top: Any) -> str:
-    """Say what a source's first canonical correlation and its trace show about two tables."""
-    if math.isnan(top["trace"]):
-        return ": what was opened cannot be canonical correlations"
-    most = int(min(top["k_source"], top["k_target"]))
-    trace = f"Pillai's trace is {number(max(top['trace'], 0))} of at most {most}"
-    if math.isnan(top["p"]):
-        return f": {trace}, without a p-value"
-    return (
-        f" have {'little' if top['p'] > FOUND else 'something'} in common: {trace} (p-value "
-        f"{chance(top['p'])}), and the largest canonical correlation is {number(top['correlation'])}, where "
-        f"chance gives up to about {number(top['chance'])}"
-    )

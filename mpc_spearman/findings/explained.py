@@ -11,14 +11,13 @@ import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.ranking import RANKING, listed
-from mpc_spearman.findings.sections import Line, Section, Table, chance, number
+from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent
 from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics import explained, result_warnings
+from mpc_spearman.statistics.discoveries import selected_confidence
 from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.units import printable
 
-#: Below such a p-value something is explained, or in common.
-FOUND = 0.05
 #: Why copies of several runs are not merged.
 OF_ONE_SOURCE = "its numbers cannot be merged: each is of one source alone"
 
@@ -41,9 +40,8 @@ class Explained(Findings):
             "explained shares", "explained.csv",
             columns={
                 "r2": float, "noise": float, "k": int, "dispersion": float, "predictive": float, "p": float,
-                "q": float,
+                "q": float, "low": float, "high": float,
             },
-            derived=("predictive", "p", "q"),
         ),
         "ranking": RANKING,
     }  # fmt: skip
@@ -53,15 +51,24 @@ class Explained(Findings):
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         r2, s, k = numbers["explained"], numbers["explained_noise"], numbers["kept"]
         columns = {"r2": r2, "noise": s, "k": k, "dispersion": numbers.get("dispersion", np.ones(1))}
-        table = by_source(copy, columns, labels.target, "feature")
-        share, noise, directions, dispersion = (table[name].to_numpy() for name in columns)
-        p = explained.pvalues(share, noise, directions, copy.n, dispersion)
-        predictive = explained.predictive(share, directions, copy.n)
         positions = explained.positions(r2, k, copy.n, copy.plan["order"])
         return {
-            "explained": table.assign(predictive=predictive, p=p, q=qvalues(p)),
+            "explained": by_source(copy, columns, labels.target, "feature"),
             "ranking": listed(positions, pd.Index(list(labels.target), dtype="object")),
         }
+
+    @classmethod
+    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Compute predictive R², p-values and q-values, and intervals of what is found."""
+        table, n = tables["explained"], copy.n
+        r2, s, k, dispersion = (table[name].to_numpy() for name in ("r2", "noise", "k", "dispersion"))
+        p = explained.pvalues(r2, s, k, n, dispersion)
+        q = qvalues(p)
+        found, tested = q <= RATE, int((~np.isnan(q)).sum())
+        level = selected_confidence(copy.plan["confidence"], int(found.sum()), tested)
+        low, high = (np.where(found, end, math.nan) for end in explained.r2_intervals(r2, s, k, n, level))
+        predictive = explained.predictive(r2, k, n)
+        return {"explained": table.assign(predictive=predictive, p=p, q=q, low=low, high=high)}
 
     @property
     def labels(self) -> Labels:
@@ -75,19 +82,26 @@ class Explained(Findings):
             *result_warnings.uneven((table["dispersion"].isna() & table["r2"].notna()).to_numpy()),
         ]
 
+    def noise_ratio(self) -> float:
+        return float(np.median(self.held["explained"]["noise"]) * math.sqrt(self.n - 1))
+
     def headline(self) -> str:
-        ranking, table = self.held["ranking"], self.held["explained"]
-        name, m = printable(ranking["feature"][0]), len(ranking)
-        place = f"{name} ranks first of {m} features" if m > 1 else f"{name} is the only feature"
-        of_it: Any = table.xs(ranking["feature"][0], level="feature")
-        if of_it["r2"].isna().all():
+        table: Any = self.held["explained"]
+        if table["r2"].isna().all():
             return "No feature has a defined R²"
-        best = of_it.loc[of_it["predictive"].idxmax()]
-        if best["p"] > FOUND:
-            return f"{place}, but {printable(best.name)} explains no more of it than chance gives"
-        share, of_new = (min(max(best[part], 0), 1) for part in ("r2", "predictive"))
-        part = f"{share:.0%} of the variance of its ranks, {of_new:.0%} expected in new rows"
-        return f"{place}: {printable(best.name)} explains {part}"
+        found = table[table["q"] <= RATE].sort_values("predictive", ascending=False, kind="stable")
+        if not len(found):
+            tested = f"smallest q {chance(table['q'].min())}" if table["q"].notna().any() else "no p-values"
+            return f"Of no feature is more explained than chance gives ({tested})"
+        (source, feature), best = found.index[0], found.iloc[0]
+        count, m = len(found.index.unique(1)), len(table.index.unique(1))
+        of_new = min(max(best["predictive"], 0), 1)
+        many = f"; {count} of {m} features differ{'s' * (count == 1)} from chance" if m > 1 else ""
+        return (
+            f"{printable(str(source))} explains {100 * best['low']:.0f} to {100 * best['high']:.0f} % of the "
+            f"variance of the ranks of {printable(str(feature))}, {100 * of_new:.0f} % expected in new "
+            f"rows{many}"
+        )
 
     def sections(self) -> list[Section]:
         found: Any = self.held["explained"]
@@ -99,26 +113,39 @@ class Explained(Findings):
             Line(
                 (
                     *(str(places[feature]), printable(feature), *(printable(source) for _ in several)),
-                    *(number(row.r2), number(row.predictive), number(limit), chance(row.q)),
+                    *(
+                        share(row.r2),
+                        "–" if math.isnan(row.low) else f"{share(row.low)} to {share(row.high)}",
+                    ),
+                    *(share(row.predictive), share(limit), chance(row.q)),
                 ),
-                row.r2,
-                mark=limit,
+                min(max(row.r2, 0.0), 1.0) if row.r2 == row.r2 else math.nan,
+                mark=min(limit, 1.0),
                 note="undefined: a constant column has no ranks to explain" if math.isnan(row.r2) else "",
             )
             for (source, feature), row, limit in zip(found.index, found.itertuples(), limits, strict=True)
         ]
-        head = ("position", "feature", *several, "R²", "predictive", "by chance", "q")
+        head = ("position", "feature", *several, "R²", "interval", "predictive", "by chance", "q")
+        nothing = not (found["q"] <= RATE).any()
+        miss = percent(1 - self.plan["confidence"])
         return [
             Section(
                 f"What {', '.join(map(printable, self.copy.sources))} can explain",
+                lead=self.only_order() if nothing else "",
                 about="R² is the share of the variance of a feature's ranks that all columns of one "
                 "source explain together. The ranking uses the predictive R², which is expected in new "
-                "rows. The vertical mark is what features without any relation exceed once in 20. R² is "
-                "below 0 where the correction for noise was larger than R² itself. Every q assumes one "
-                "row per person, and independent people.",
+                "rows. The vertical mark is what features without any relation exceed once in 20. "
+                "Numbers that noise carries beyond 0 or 1 are shown as these. Every q assumes one row "
+                "per person, and independent people.",
                 table=Table(
-                    head, sorted(lines, key=lambda line: int(line.cells[0])), "ranking.csv",
+                    head, sorted(lines, key=lambda line: int(line.cells[0])), "explained.csv",
                     axis="R²; the mark: once in 20 by chance", marked=True,
                 ),
+                notes=[] if nothing else [f"At most {miss} of the intervals miss (false coverage rate)."],
             )
         ]  # fmt: skip
+
+
+def share(value: float) -> str:
+    """Write a share, at most 1 and at least 0 whatever noise has made of it."""
+    return number(value if math.isnan(value) else min(max(value, 0.0), 1.0))

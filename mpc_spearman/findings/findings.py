@@ -78,8 +78,23 @@ class Findings:
     # --- from numbers to tables
 
     @classmethod
+    def of(cls, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
+        """Make a copy of the numbers that a party has."""
+        return cls.complete(copy, cls.derive(copy, numbers, labels))
+
+    @classmethod
+    def complete(cls, copy: Copy, tables: Mapping[str, Any]) -> Findings:
+        """Make a copy of tables to which those are added that follow from them."""
+        return cls(copy, {**tables, **cls.follow(copy, tables)})
+
+    @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
-        """Label a party's numbers, and compute what follows from them, which tells it nothing more."""
+        """Return a party's numbers as tables."""
+        return {}
+
+    @classmethod
+    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tables, or columns of tables, that follow from others and reveal nothing more."""
         return {}
 
     @classmethod
@@ -115,9 +130,9 @@ class Findings:
         names = {"source_names": [name for _, name in labels.sources], "target_names": [*labels.target]}
         if any(list(numbers[key]) != names[key] for key in names.keys() & numbers.keys()):
             return False
-        derived = type(self)(self.copy, self.derive(self.copy, numbers, labels)).held
-        return derived.keys() == self.held.keys() and all(
-            self.tables[name].same(table, self.held[name]) for name, table in derived.items()
+        return all(
+            name in self.held and _covers(self.held[name], table)
+            for name, table in self.derive(self.copy, numbers, labels).items()
         )
 
     # --- what is said
@@ -128,14 +143,29 @@ class Findings:
 
     def facts(self) -> dict[str, str]:
         """Return settings of the plan that give these numbers their meaning, by their names for people."""
-        return {}
+        if self.exact:
+            return {}
+        privacy = self.plan["privacy"]
+        return {"Privacy": f"loss {privacy['loss']:g}, unit {privacy['unit']}"}
+
+    @property
+    def exact(self) -> bool:
+        """Whether the plan asks for results without noise."""
+        return bool(self.plan["results"]["precision"] == "exact")
+
+    def noise_ratio(self) -> float:
+        """Return the noise in these numbers in multiples of what chance alone makes of them; 0 for none."""
+        return 0.0
+
+    def only_order(self) -> str:
+        """Say of an order that nothing in it can be told from chance."""
+        why = "noise" if self.noise_ratio() > 1 else "chance"
+        return f"The order is mostly {why}: no feature can be told from 0"
 
     def precision(self) -> str:
         """Say how exact the numbers of this copy are."""
-        if self.plan["results"]["precision"] == "exact":
-            return "exact"
-        privacy = self.plan["privacy"]
-        return f"with noise, for privacy.loss {privacy['loss']:g} and unit {privacy['unit']}"
+        ratio = self.noise_ratio()
+        return f"with noise of {ratio:.2g} standard errors" if ratio else "exact"
 
     def headline(self) -> str:
         """Return one sentence with the outcome, without its full stop."""
@@ -148,3 +178,12 @@ class Findings:
     def pairs(self) -> pd.DataFrame:
         """Return one row for each pair of columns, if a level has numbers of pairs; `NotRevealed`."""
         raise NotRevealed("This copy of the result has no numbers of single pairs of columns.")
+
+
+def _covers(held: Any, table: Any) -> bool:
+    """Return whether a table has the numbers of another, in columns of the same names."""
+    if isinstance(table, pd.DataFrame):
+        if not {*table.columns} <= {*held.columns}:
+            return False
+        held = held[[*table.columns]]
+    return bool(table.astype(object).equals(held.astype(object)))

@@ -65,23 +65,22 @@ class Ranking(Findings):
 
     def facts(self) -> dict[str, str]:
         strength = f"{MEANS[self.plan['strength']]}, {self.plan['order']}"
-        return {"Estimator": ESTIMATORS[self.plan["estimator"]], "Strength": strength}
+        return {"Estimator": ESTIMATORS[self.plan["estimator"]], "Strength": strength, **super().facts()}
 
     def precision(self) -> str:
-        if self.plan["reveal"] == "ranking":
-            return "an order; how close strengths may be is among the warnings"
-        return super().precision()
+        return f"the order of {'exact strengths' if self.exact else 'strengths with noise'}"
 
     def headline(self) -> str:
         together = int((self.ranking["position"] == 1).sum())
-        if together > 1:
-            return f"{together} of {len(self.ranking)} features rank first, in no order"
-        return self.first()
+        which = f"{together} of {len(self.ranking)} features came out first, in no order"
+        if together == 1:
+            which = self.first("came out")
+        return f"{which}; an order alone does not show whether any is related to the other side's columns"
 
-    def first(self) -> str:
+    def first(self, verb: str = "ranks") -> str:
         """Name the feature that ranks first."""
         name, m = printable(self.ranking["feature"][0]), len(self.ranking)
-        return f"{name} ranks first of {m} features" if m > 1 else f"{name} is the only feature"
+        return f"{name} {verb} first of {m} features" if m > 1 else f"{name} is the only feature"
 
     def sections(self) -> list[Section]:
         cells = [(str(at), printable(name)) for at, name in self.ranking.itertuples(index=False)]

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+#: What counts as found has a q-value of at most this false discovery rate.
+RATE = 0.05
 #: Below this no test here says how far.
 _LEAST = 1e-16
 
@@ -107,6 +109,17 @@ def number(value: float, digits: int = 3) -> str:
         return "undefined"
     text = f"{value:.{digits}f}"
     return text.replace("-", "" if float(text) == 0 else "−")
+
+
+def percent(rate: float) -> str:
+    """Write a rate such as 0.05."""
+    return f"{100 * rate:g} %"
+
+
+def with_error(value: float, error: float) -> str:
+    """Write a number and its standard error, with so many digits that the error has two."""
+    digits = 3 if not error > 0 else max(3, 1 - math.floor(math.log10(error)))
+    return f"{number(value, digits)} ± {number(error, digits)}"
 
 
 def chance(value: float) -> str:

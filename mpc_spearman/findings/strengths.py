@@ -8,14 +8,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.ranking import MEANS, RANKING, UNSEEN, Ranking, listed
-from mpc_spearman.findings.sections import Line, Section, Table, number
-from mpc_spearman.findings.tables import Form, Labels, Numbers, series
+from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent, with_error
+from mpc_spearman.findings.tables import Form, Labels, Numbers, series, target_features
 from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.statistics import estimators, reading, result_warnings
+from mpc_spearman.statistics import estimators, result_warnings
+from mpc_spearman.statistics.columns import Floats, Ints
+from mpc_spearman.statistics.pvalues import qvalues
+from mpc_spearman.statistics.rank_ranges import difference_variances, rank_ranges
+from mpc_spearman.statistics.shrinkage import best_guesses
+from mpc_spearman.statistics.strengths import by_chance, pvalues
 from mpc_spearman.units import printable
 
 _UNDEFINED = "undefined: a constant column has no rank correlation"
@@ -31,7 +35,11 @@ class Strengths(Ranking):
         "errors": series("standard errors of the strengths", "error"),
         "strengths_noise": series("standard deviations of the strengths' noise", "noise"),
         "ranking": Form("ranking", "ranking.csv", (), {**(RANKING.columns or {}), "strength": float}),
-    }
+        "ranks": Form(
+            "ranges of ranks", "ranks.csv", ("feature",),
+            {"first": int, "last": int, "p": float, "q": float, "guess": float}, target_features,
+        ),
+    }  # fmt: skip
     unmergeable = ""
 
     @classmethod
@@ -44,6 +52,20 @@ class Strengths(Ranking):
         return {**tables, "ranking": _with_strengths(numbers["positions"], mu, features)}
 
     @classmethod
+    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Test strengths, and compute which ranks their errors allow."""
+        # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
+        if "errors" not in tables or copy.plan["estimator"] == "paper":
+            return {}
+        mu, sampling, noise = errors_of(tables)
+        two_sided, centre = copy.plan["strength"] == "mean", by_chance(copy.plan["strength"], copy.n)
+        p = pvalues(mu, np.hypot(sampling, noise), centre, two_sided=two_sided)
+        guesses = np.full(len(mu), math.nan)
+        if two_sided and np.median(noise) > np.median(sampling):
+            guesses = best_guesses(mu, np.square(sampling) + np.square(noise))
+        return {"ranks": ranges(copy, tables["strengths"].index, mu, sampling, noise, p, guesses)}
+
+    @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
         """Return means, weighted by the number of coefficients behind each."""
         counts = np.array([part.held["counts"] for part in parts], dtype=np.int64)
@@ -54,15 +76,16 @@ class Strengths(Ranking):
             for ks, column in zip(counts.T.tolist(), means.T.tolist(), strict=True)
         ]
         mu = [value / k if k else math.nan for value, k in zip(sums, total.tolist(), strict=True)]
-        return cls.merged_means(copy, parts, np.array(mu, dtype=np.float64), total)
+        means = np.array(mu, dtype=np.float64)
+        return cls.merged_means(copy, parts, means, total, means)
 
     @classmethod
     def merged_means(
-        cls, copy: Copy, parts: Sequence[Findings], mu: NDArray[np.float64], counts: NDArray[np.int64]
+        cls, copy: Copy, parts: Sequence[Findings], mu: Floats, counts: Ints, ranked: Floats
     ) -> dict[str, Any]:
-        """Return the tables for means over several runs, and bounds of their standard errors."""
+        """Return the tables for means over several runs, ranked by values, and bounds of their errors."""
         features = pd.Index(list(parts[0].labels.target), dtype="object")
-        tables = {"strengths": pd.Series(mu, features), "counts": pd.Series(counts, features)}
+        tables: dict[str, Any] = {"strengths": pd.Series(mu, features), "counts": pd.Series(counts, features)}
         of_each = np.array([part.held["counts"] for part in parts])
         shares = of_each / np.maximum(of_each.sum(axis=0), 1)
         if all("errors" in part.held for part in parts):
@@ -72,7 +95,7 @@ class Strengths(Ranking):
         if all("strengths_noise" in part.held for part in parts):
             noise = [share * part.held["strengths_noise"] for share, part in zip(shares, parts, strict=True)]
             tables["strengths_noise"] = pd.Series(np.sqrt(np.square(noise).sum(axis=0)), features)
-        positions = estimators.positions(mu, copy.plan["order"])
+        positions = estimators.positions(ranked, copy.plan["order"])
         return {**tables, "ranking": _with_strengths(positions, mu, features)}
 
     def shows(self, numbers: Numbers) -> bool:
@@ -97,97 +120,125 @@ class Strengths(Ranking):
 
     # --- what is said
 
-    def warnings(self) -> list[str]:
-        said = []
-        if self.copy.chosen is not None:
-            pairs = self.held.get("coefficients")
-            what, of = ("features", len(self.held["strengths"])) if pairs is None else ("pairs", pairs.size)
-            said = result_warnings.chosen(what, self.copy.chosen, of)
+    @property
+    def mean(self) -> str:
+        """What a strength is, in words."""
+        return MEANS[self.plan["strength"]]
+
+    def noise_ratio(self) -> float:
         if not {"errors", "strengths_noise"} <= self.held.keys():
+            return 0.0
+        _, sampling, noise = errors_of(self.held)
+        return float(np.median(noise / sampling)) if (sampling > 0).all() else 0.0
+
+    def precision(self) -> str:
+        return Findings.precision(self)
+
+    def warnings(self) -> list[str]:
+        said = [result_warnings.noise("the strengths")] if self.noise_ratio() > 1 else []
+        if self.copy.chosen is None:
             return said
-        s, both = (self.held[name].to_numpy() for name in ("strengths_noise", "errors"))
-        return said + result_warnings.noise("strengths", s, np.sqrt(np.maximum(both**2 - s**2, 0.0)))
+        pairs = self.held.get("coefficients")
+        what, of = ("features", len(self.held["strengths"])) if pairs is None else ("pairs", pairs.size)
+        return [*result_warnings.chosen(what, self.copy.chosen, of), *said]
 
     def headline(self) -> str:
-        return self.first()
-
-    def first(self) -> str:
-        """Name the feature that ranks first, by what criterion, and its strength."""
         top = float(self.ranking["strength"][0])
         if math.isnan(top):
             return "No feature has a defined strength"
-        errors = self.standard_errors()
-        size = number(top) + ("" if errors is None else f" ± {number(errors[0][0])}")
-        by = f" by {MEANS[self.plan['strength']]}, {self.plan['order']}" if len(self.ranking) > 1 else ""
+        if "ranks" not in self.held:
+            return self.first()
+        found, m = self.found, len(self.ranking)
+        if not len(found):
+            return f"No feature differs from chance (smallest q {chance(self.held['ranks']['q'].min())})"
+        count = f"{len(found)} of {m} features differ{'s' * (len(found) == 1)} from chance"
+        if self.ranking["feature"][0] in found:
+            return f"{self.first()}{f'; {count}' if m > 1 else ''}"
+        size = f"{printable(str(found[0]))} the strongest of them, {self._size(found[0])}"
+        return f"{count}, {size}; what ranks first by {self.mean}, {self.plan['order']}, does not"
+
+    @property
+    def found(self) -> pd.Index[Any]:
+        """The features that differ from chance, the strongest in size first."""
+        q = self.held["ranks"]["q"]
+        found: Any = self.held["strengths"][q <= RATE].abs().sort_values(ascending=False, kind="stable").index
+        return found  # type: ignore[no-any-return]
+
+    def first(self, verb: str = "ranks") -> str:
+        """Name the feature that ranks first, by what criterion, and its strength."""
+        name, top = self.ranking["feature"][0], float(self.ranking["strength"][0])
+        if math.isnan(top):
+            return "No feature has a defined strength"
+        by = f" by {self.mean}, {self.plan['order']}" if len(self.ranking) > 1 else ""
         under = " by the paper's eq. 2" if self.plan["estimator"] == "paper" else ""
         level = int((self.ranking["strength"] == top).sum()) - 1
         with_it = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
-        return f"{super().first()}{by}, with strength {size}{under}{with_it}"
+        last = int(self.held["ranks"]["last"][name]) if "ranks" in self.held else 1
+        possible = f" (ranks 1 to {last} are possible)" if last > 1 else ""
+        return f"{super().first(verb)}{by}{possible}, with {self._size(name)}{under}{with_it}"
 
-    def standard_errors(self) -> tuple[list[float], list[bool]] | None:
-        """Return each strength's, by the ranking, and whether it is too close to the one above."""
-        # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
-        if "errors" not in self.held or self.plan["estimator"] == "paper":
-            return None
-        mu = self.ranking["strength"].to_numpy(np.float64)
-        errors = np.where(np.isnan(mu), math.nan, self.held["errors"][self.ranking["feature"]])
-        if np.isnan(errors).all():
-            return None
-        close = [False, *reading.unresolved(mu, errors)]
-        close = [bool(near) and not math.isnan(one) for near, one in zip(close, mu, strict=True)]
-        return errors.tolist(), close
-
-    def resolution(self) -> list[str]:
-        """Say what standard errors are, and which neighbours cannot be told apart."""
-        if (known := self.standard_errors()) is None:
-            return []
-        close, m = sum(known[1]), len(known[1])
-        which = "All neighbours can be told apart"
-        if close:
-            which = f"~ marks {close} of {m} features that cannot be told apart from the one above"
-        which = f" {which} (by 1.96 standard errors of a difference)." if m > 1 else ""
-        return [
-            f"± is a strength's standard error if its feature is independent of all source columns.{which}"
-        ]
-
-    def other_means(self) -> pd.Series[float] | None:
-        """Return the mean that strengths are not, of ρ or |ρ|, by feature; None if a copy cannot know it."""
-        return None
+    def _size(self, feature: Any) -> str:
+        """Write a feature's strength and, where it says something, its standard error."""
+        value = float(self.held["strengths"][feature])
+        if "ranks" not in self.held:
+            return f"strength {number(value)}"
+        return f"strength {with_error(value, float(self.held['errors'][feature]))}"
 
     def sections(self) -> list[Section]:
-        return [self.ranked(notes=[*self.resolution(), UNSEEN])]
+        return [self.ranked(notes=[UNSEEN])]
+
+    def by_sign(self) -> str:
+        """Say which feature the ranking puts behind weaker ones, as it is by sign; empty if none."""
+        if self.plan["strength"] != "mean" or "ranks" not in self.held:
+            return ""
+        positions = self.ranking.set_index("feature")["position"]
+        for size, name in enumerate(self.found, 1):
+            if positions[name] > size and (self.held["strengths"][name] < 0) == (
+                self.plan["order"] == "descending"
+            ):
+                return (
+                    f"By size {printable(str(name))} is number {size} (strength "
+                    f"{number(self.held['strengths'][name])}), though it ranks {positions[name]} of "
+                    f"{len(positions)}: strength: mean ranks by sign, strength: mean_abs by size."
+                )
+        return ""
+
+    def other_means(self) -> tuple[str, pd.Series[float]] | None:
+        """Return the mean that strengths are not, by size or by sign, and its name, if a copy knows it."""
+        return None
 
     def ranked(self, lead: str = "", notes: Sequence[str] = ()) -> Section:
         """Return the section with the ranking."""
-        plan, m = self.plan, len(self.ranking)
-        mu = self.ranking["strength"].to_numpy(np.float64)
-        other, errors = self.other_means(), self.standard_errors()
+        names, mu = self.ranking["feature"], self.ranking["strength"].to_numpy(np.float64)
         columns = {
             "position": [*map(str, self.ranking["position"])],
-            "feature": [*map(printable, self.ranking["feature"])],
-            MEANS[plan["strength"]]: [number(one, 4) for one in mu.tolist()],
+            "feature": [*map(printable, names)],
+            self.mean: [number(one, 4) for one in mu.tolist()],
         }
-        if errors is not None:
-            columns["±"] = [
-                f"{number(one, 4)} {'~' if near else ' '}" for one, near in zip(*errors, strict=True)
+        if "ranks" in self.held:
+            ranks = self.held["ranks"].loc[names]
+            columns["±"] = [number(one, 4) for one in self.held["errors"][names]]
+            columns["ranks"] = [
+                str(one) if one == other else f"{one} to {other}"
+                for one, other in zip(ranks["first"], ranks["last"], strict=True)
             ]
-        marks, drawn = np.full(m, math.nan), ""
-        if other is not None:
-            of_each = other[self.ranking["feature"]].to_numpy(np.float64)
-            columns[next(name for how, name in MEANS.items() if how != plan["strength"])] = [
-                number(one, 4) for one in of_each.tolist()
+            if ranks["guess"].notna().any():
+                columns["best guess"] = [number(one, 4) for one in ranks["guess"]]
+            columns["q"] = [*map(chance, ranks["q"])]
+            bound = "at most " if len(self.copy.sources) > 1 else ""
+            notes = [
+                f"± is {bound}the standard error of a strength whose feature is unrelated to all source "
+                f"columns. All ranges of ranks hold together with {percent(self.plan['confidence'])}.",
+                *notes,
             ]
+        marks, drawn = np.full(len(mu), math.nan), ""
+        if (other := self.other_means()) is not None:
+            of_each = other[1][names].to_numpy(np.float64)
+            columns[other[0]] = [number(one, 4) for one in of_each.tolist()]
             marks = np.copysign(of_each, mu)  # on the side of each one's bar
-            drawn = " The vertical mark is the mean ρ."
-            if plan["strength"] == "mean":
-                drawn = (
-                    " The vertical mark is the mean |ρ|, drawn on the bar's side: far beyond the bar, "
-                    "positive and negative correlations cancel."
-                )
+            drawn = f" The vertical mark is the {other[0]}, on the bar's side."
         counts = sorted({*self.held["counts"]} - {0}) if "counts" in self.held else []
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
-        kind = "mean" if plan["strength"] == "mean" else "mean absolute"
-        target = printable(self.copy.target)
         undefined = _UNDEFINED if self.copy.chosen is None else _NOT_CHOSEN
         lines = [
             Line(row, value, mark=mark, note=undefined if math.isnan(value) else "")
@@ -195,18 +246,42 @@ class Strengths(Ranking):
                 zip(*columns.values(), strict=True), mu.tolist(), marks.tolist(), strict=True
             )
         ]
-        return Section(
-            "Ranking",
-            lead,
-            f"The strength of a feature of {target} is the {kind} rank correlation with the source "
-            f"features{over}.{drawn}",
-            Table(tuple(columns), lines, "ranking.csv", axis=f"strength, {MEANS[plan['strength']]}"),
-            notes=notes,
+        about = (
+            f"The strength of a feature of {printable(self.copy.target)} is its {self.mean} with the source "
+            f"features{over}.{drawn}"
         )
+        table = Table(tuple(columns), lines, "ranking.csv", axis=f"strength, {self.mean}")
+        by_sign = self.by_sign()
+        notes = [*([by_sign] if by_sign else []), *notes]
+        nothing = "ranks" in self.held and not len(self.found)
+        return Section("Ranking", self.only_order() if nothing else lead, about, table, notes=notes)
 
 
-def _with_strengths(
-    positions: NDArray[np.int64], mu: NDArray[np.float64], features: pd.Index[Any]
+def ranges(
+    copy: Copy,
+    features: pd.Index[Any],
+    values: Floats,
+    sampling: Floats,
+    noise: Floats,
+    p: Floats,
+    guesses: Floats,
 ) -> pd.DataFrame:
+    """Return the table `ranks`, of values that are to be ranked, and of their errors and p-values."""
+    variances = difference_variances(sampling, noise)
+    first, last = rank_ranges(values, variances, copy.plan["confidence"], copy.plan["order"])
+    if copy.chosen:  # what was not chosen may have any rank
+        first, last = np.ones_like(first), np.full_like(last, len(values))
+    columns = {"first": first, "last": last, "p": p, "q": qvalues(p, len(values) if copy.chosen else None), "guess": guesses}
+    return pd.DataFrame(columns, features)
+
+
+def errors_of(tables: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
+    """Return strengths, their standard errors without noise, and the noise."""
+    mu, both = (tables[name].to_numpy(np.float64) for name in ("strengths", "errors"))
+    noise = tables["strengths_noise"].to_numpy() if "strengths_noise" in tables else np.zeros(len(mu))
+    return mu, np.sqrt(np.maximum(np.square(both) - np.square(noise), 0.0)), noise
+
+
+def _with_strengths(positions: Ints, mu: Floats, features: pd.Index[Any]) -> pd.DataFrame:
     """Return the ranking with the strength of each feature."""
     return listed(positions, features).assign(strength=mu[np.argsort(positions, kind="stable")])

@@ -53,9 +53,6 @@ class Form:
         What its rows are, and what names them; an empty `index` where they are numbered.
     columns : mapping
         Its columns' types; None where the columns are the target's features, of float64.
-    derived : tuple of str
-        Columns that follow from the others; of a table without `columns`, ``("*",)`` if all do. A record does
-        not cover them.
     coordinator : str
         Why nobody but the coordinator may have it; empty if others may.
     """
@@ -65,7 +62,6 @@ class Form:
     index: tuple[str, ...] = ("party", "feature")
     columns: Types | None = None
     rows: Rows = None
-    derived: tuple[str, ...] = ()
     coordinator: str = ""
 
     @property
@@ -95,15 +91,6 @@ class Form:
         rows = self.rows is None or list(table.index) == list(self.rows(labels, target))
         if not rows or (self.columns is None and list(table.columns) != list(labels.target)):
             raise ValueError(f"the {self.words} are of other columns than the rest")
-
-    def same(self, one: Any, other: Any) -> bool:
-        """Return whether two tables of this form are equal in all that is not derived."""
-        if self.derived == ("*",):
-            return True
-        one, other = (
-            table if self.is_series else table.drop(columns=[*self.derived]) for table in (one, other)
-        )
-        return bool(one.equals(other))
 
 
 def labelled(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:

@@ -37,7 +37,7 @@ from mpc_spearman.privacy.choice import chosen
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, summed, untied
 from mpc_spearman.privacy.statements import Factors, Statements
-from mpc_spearman.statistics import columns, estimators, result_warnings
+from mpc_spearman.statistics import columns, estimators, result_warnings, strengths
 from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
@@ -272,7 +272,7 @@ class Coefficients(Level):
             rho, added = noisy(np.where(defined, exact, math.nan), s, loss, most)
             noise = np.hypot(added, of_inputs[0])
             rho = in_digits(rho, noise, error)
-            mu, counts = estimators.strengths(rho, plan.strength)
+            mu, counts, ranked = strengths.from_noisy(rho, noise, shapes.n, plan.strength, plan.estimator)
             s = np.sqrt(np.square(added).sum(axis=0)) / np.maximum(counts, 1)
             s = np.hypot(s, of_inputs[1])
         else:
@@ -286,7 +286,7 @@ class Coefficients(Level):
             counts = np.where(has, averaged, 0)
             mu, s = noisy(np.where(has, means, math.nan) / averaged, s / averaged, loss, most)
             s = np.hypot(s, of_inputs[1])
-            mu = in_digits(mu, s, error / math.sqrt(averaged))
+            ranked = mu = in_digits(mu, s, error / math.sqrt(averaged))
         unit = untied(shapes.n)
         return {
             **numbers,
@@ -295,7 +295,7 @@ class Coefficients(Level):
             "strengths": mu,
             "counts": counts,
             "strengths_noise": s,
-            "positions": estimators.positions(mu, plan.order),
+            "positions": estimators.positions(ranked, plan.order),
             "source_ties": np.array(told.of_sources("stated_ties")),
             "source_skewness": np.array(told.of_sources("stated_skewness")),
             "source_ranges": joined(shapes.of_sources).widths / unit,

@@ -6,6 +6,7 @@ the coordinator or to the target.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -123,10 +124,18 @@ class Ranking(Strengths):
             is_order = len(np.unique(positions)) == len(positions)
         return [
             *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),
-            *result_warnings.order_note(2 * encoding.error, plan.top),
+            *result_warnings.order_note(self._resolution(shapes), plan.top),
             *result_warnings.k_note(encoding.averaged, encoding.columns),
             *(() if is_order else [result_warnings.NO_ORDER]),
         ]
+
+    def _resolution(self, shapes: Shapes) -> float:
+        """Return how far apart two strengths have to be for their order to be right, 19 times in 20."""
+        encoding, owners = self.encoding(shapes), len(shapes.features) + 1
+        if not self.noisy:
+            return 2 * encoding.error
+        s = float(self.deviations(shapes).max()) * math.sqrt(owners) / max(1, encoding.averaged)
+        return 2 * encoding.error + 1.96 * math.sqrt(2) * s
 
     def published_precisely(self, grant: str) -> str:
         return self.opened_precisely()

@@ -123,8 +123,7 @@ def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequen
     """Put together what this party keeps, and its costs."""
     me, plan, notes = run.roster.me, run.plan.shared(), run.notes
     copy = Copy(plan, me.name, me.role.value, n)
-    kind = findings_of(plan, me.role.value)
-    findings = kind(copy, kind.derive(copy, numbers, labels))
+    findings = findings_of(plan, me.role.value).of(copy, numbers, labels)
     said = [*notes.cautions, *warnings, *findings.warnings()]
     more: dict[str, Any] = {"alignment": notes.alignment, "offered": notes.offered}
     return Result(findings, cost=account(run), warnings=said, **more)

@@ -26,8 +26,12 @@ _NAMED = 50
 
 def html(result: Outcome) -> str:
     """Say in HTML what came out: the headline, the first lines of every table, the warnings."""
-    parts = [f"<b>{escape(result.findings.headline())}.</b> {result.n:,} rows."]
+    parts = [
+        f"<b>{escape(result.findings.headline())}.</b> {result.n:,} rows, {result.findings.precision()}."
+    ]
     for section in result.findings.sections():
+        if section.lead:
+            parts.append(f"<div>{escape(section.lead)}.</div>")
         if (table := section.table) is not None:
             shown = pd.DataFrame([line.cells for line in table.lines[:_SHOWN]], columns=table.head)
             parts.append(shown.to_html(index=False))

@@ -39,7 +39,8 @@ class Result(Outcome):
         held, plan = ", ".join(self.holds) or "nothing", self.findings.plan
         return (
             f"<Result of {self.role} {self.party!r}: n={self.n}, protocol={plan.get('protocol')}, "
-            f"reveal={plan.get('reveal')}, estimator={plan.get('estimator')}; holds {held}>"
+            f"reveal={plan.get('reveal')}, estimator={plan.get('estimator')}, "
+            f"{self.findings.precision()}; holds {held}>"
         )
 
     def _repr_html_(self) -> str:

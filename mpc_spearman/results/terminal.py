@@ -52,8 +52,9 @@ def summarize(result: Outcome, console: Console) -> None:
             say(f"... and {more:,} more, in {table.file}", "dim")
 
     say(f"{result.findings.headline()}.", "bold")
+    say(f"{result.n:,} rows, {result.findings.precision()}.")
     for section in result.findings.sections():
-        if section.lead:
+        if section.lead and section.lead != result.findings.headline():
             say(f"{section.lead}.", "bold")
         if section.table is not None:
             tabulate(section.table, section.short)

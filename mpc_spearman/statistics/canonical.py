@@ -42,4 +42,4 @@ def without_bias(singular: Floats, s: Floats, k_a: Ints, k_b: Ints, n: int) -> F
     root = middle**2 - 4 * a_a * a_b * b_a * b_b
     with np.errstate(invalid="ignore"):
         square = (middle + np.sqrt(root)) / (2 * b_a * b_b)
-    return np.where(middle > 0, np.sqrt(np.minimum(square, 1.0)), np.nan)
+    return np.where(middle > 0, np.sqrt(np.clip(square, 0.0, 1.0)), np.nan)

@@ -145,15 +145,9 @@ def pvalues(
     ]
 
 
-def noise(what: str, noise: Floats, errors: Floats | float) -> list[str]:
-    """Say how many numbers, named `what`, have more noise (standard deviations) than chance variation."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where((noise > 0) & (np.asarray(errors) > 0), noise / errors, 0.0)
-    return _of(
-        ratio > 1,
-        f"{what} have more noise than chance variation, up to {ratio.max(initial=0):.2f} times as much: "
-        "more rows or fewer columns reduce the noise",
-    )
+def noise(what: str) -> str:
+    """Say that numbers, named `what`, have more noise than chance variation, and what to do."""
+    return f"{what} have more noise than chance variation: more rows or fewer columns reduce it"
 
 
 def weakened(columns: Sequence[str]) -> list[str]:

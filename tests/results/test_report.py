@@ -121,18 +121,19 @@ def strengths_alone(strengths: list[float], **more: Any) -> Result:
     )
 
 
-def test_standard_errors_say_which_neighbours_are_not_told_apart() -> None:
+def test_standard_errors_say_which_ranks_are_possible() -> None:
     result = strengths_alone([0.5, 0.2, 0.19], errors=pd.Series(0.05, ["f0", "f1", "f2"]))
     found = page(result)
     assert found.inside("h1") == [
-        "f0 ranks first of 3 features by mean ρ, descending, with strength 0.500 ± 0.050"
+        "f0 ranks first of 3 features by mean ρ, descending, with strength 0.500 ± 0.050; 3 of 3 "
+        "features differ from chance"
     ]
-    assert "~ marks 1 of 3 features that cannot be told apart from the one above" in found.text
-    assert [text for text in found.inside("td") if "0.0500" in text] == ["0.0500", "0.0500", "0.0500 ~"]
+    assert ranked(result).column("ranks") == ["1", "2 to 3", "2 to 3"]
+    assert result.ranks[["first", "last"]].to_numpy().tolist() == [[1, 1], [2, 3], [2, 3]]
     assert "Only coefficients show which pairs are strong." in found.text
     out = io.StringIO()
     terminal.summarize(result, Console(file=out, width=100))
-    assert re.search(r"3 +f2 +0\.1900 +0\.0500 ~", out.getvalue())
+    assert re.search(r"3 +f2 +0\.1900 +0\.0500 +2 to 3", out.getvalue())
 
 
 def test_a_flag_beside_a_column_without_ties_has_its_largest_coefficient_and_an_auc() -> None:

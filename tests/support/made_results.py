@@ -13,7 +13,7 @@ import pandas as pd
 
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.findings.coefficients import Coefficients, column_table
+from mpc_spearman.findings.coefficients import column_table
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.levels import findings_of
 from mpc_spearman.results import report, saved
@@ -47,10 +47,13 @@ def made(**about: Any) -> Result:
     """Make a result, with what follows from its coefficients where that is not given."""
     copy = Copy(*(about.pop(key) for key in ("plan", "party", "role", "n")))
     tables = {name: about.pop(name) for name in TABLES if about.get(name) is not None}
-    if {"coefficients", "columns"} <= tables.keys() and "pvalues" not in tables:
-        tables |= Coefficients.inferred(copy, tables["coefficients"], tables["columns"], tables.get("noise"))
-    about = {key: value for key, value in about.items() if key not in TABLES}
-    return Result(findings_of(copy.plan, copy.role)(copy, tables), **about)
+    about, kind = (
+        {key: value for key, value in about.items() if key not in TABLES},
+        findings_of(copy.plan, copy.role),
+    )
+    if tables:
+        tables = kind.follow(copy, tables) | tables
+    return Result(kind(copy, tables), **about)
 
 
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:

@@ -1,0 +1,51 @@
+"""Tests of strengths: whether a mean over a source's columns differs from what chance gives.
+
+A strength of a feature that is independent of all source columns is taken as normal: docs/statistics.md,
+"Strengths".
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mpc_spearman.config import Estimator, Strength
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.columns import Floats, Ints
+from mpc_spearman.statistics.mean_squares import mean_squares, root_mean_squares
+
+
+def by_squares(strength: Strength, estimator: Estimator, *, noisy: bool) -> bool:
+    """Return whether strengths are root mean squares: a mean of noisy |ρ| would add noise up."""
+    return noisy and strength == "mean_abs" and estimator != "paper"
+
+
+def from_noisy(
+    rho: Floats, noise: Floats, n: int, strength: Strength, estimator: Estimator
+) -> tuple[Floats, Ints, Floats]:
+    """Compute strengths of coefficients with noise, how many each is over, and the values that rank them.
+
+    Arguments as of `mean_squares` and `estimators.strengths`; everything returned is (m_B,).
+    """
+    mu, counts = estimators.strengths(rho, strength)
+    if not by_squares(strength, estimator, noisy=True):
+        return mu, counts, mu
+    squares = mean_squares(rho, noise, n)
+    return root_mean_squares(squares), counts, squares
+
+
+def by_chance(strength: Strength, n: int) -> float:
+    """Return the mean of a strength of unrelated columns: 0, or that of |ρ| for ``mean_abs``."""
+    return 0.0 if strength == "mean" else math.sqrt(2 / math.pi / (n - 1))
+
+
+def pvalues(strengths: Floats, errors: Floats, mean: float = 0.0, *, two_sided: bool = True) -> Floats:
+    """Compute p-values of independence, (m,), of strengths with standard errors, (m,), and a mean by chance.
+
+    A strength by size is tested on one side. NaN where a strength is, or where its error is 0.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = (strengths - mean) / np.where(errors > 0, errors, np.nan)
+    tails = [math.erfc((abs(one) if two_sided else one) / math.sqrt(2)) for one in z.tolist()]
+    return np.array(tails) / (1 if two_sided else 2)
