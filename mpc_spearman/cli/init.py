@@ -167,6 +167,7 @@ def _write_plan(source: Path, target: Path) -> None:
         "# A rehearsal on this machine.",
         *_open([*ours_keys, *theirs_keys]),
         "reveal: strengths",
+        "# strength: mean_abs  # ranks by size, whatever the signs; needs reveal: coefficients",
         "alignment: intersect  # the rows that both tables have, by their ids",
         alike,
         "parties:",

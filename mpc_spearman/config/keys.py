@@ -40,7 +40,8 @@ class PlanKeys(Section):
     )
     strength: Strength = setting(
         "How a target feature's coefficients become its strength: their mean, or the mean of their absolute "
-        "values. `mean_abs` needs `reveal: coefficients` or `differences`, and at most 3,024,616 rows.",
+        "values, which ranks by size, whatever the signs. `mean_abs` needs `reveal: coefficients` or "
+        "`differences`, and at most 3,024,616 rows.",
         "mean",
     )
     order: Order = setting(

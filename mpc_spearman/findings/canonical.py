@@ -54,13 +54,14 @@ class Canonical(Findings):
         value, s, k, of_target, dispersion = (table[name].to_numpy() for name in table.columns[:5])
         limit = canonical.largest_by_chance(s, k, of_target, n)
         counts = table["singular"].gt(limit).groupby(level="party").cummin().to_numpy()
-        correlation = np.where(counts, canonical.without_bias(value, s, k, of_target, n), math.nan)
         squares = np.square(table["singular"]).groupby(level="party").transform("sum").to_numpy()
         nothing = table["singular"].isna().groupby(level="party").transform("all")
         trace = np.where(nothing, np.nan, squares) - k * of_target * np.square(s)
         p = explained.pillai_pvalues(trace, s, k, of_target, n, dispersion)
         first = table.index.get_level_values("number") == 1  # one test a source
         q = pd.Series(qvalues(p[first]), table.index.unique(0)).reindex(table.index, level="party").to_numpy()
+        found = counts & (q <= RATE)
+        correlation = np.where(found, canonical.without_bias(value, s, k, of_target, n), math.nan)
         more = {"chance": limit, "correlation": correlation, "trace": trace, "p": p, "q": q}
         return {"canonical": table.assign(**more)}
 

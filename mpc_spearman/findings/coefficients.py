@@ -11,7 +11,7 @@ import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.sections import RATE, Line, Matrix, Section, Table, chance, number, percent
-from mpc_spearman.findings.strengths import Strengths, errors_of, ranges
+from mpc_spearman.findings.strengths import Strengths, errors_of, rank_table
 from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
 from mpc_spearman.statistics import estimators, pvalues, reading, result_warnings
 from mpc_spearman.statistics import strengths as strength_tests
@@ -58,11 +58,13 @@ class Coefficients(Strengths):
     tables: ClassVar[Mapping[str, Form]] = {
         "coefficients": _matrix("coefficients", "matrix.csv"),
         "columns": Form(
-            "columns' ties", "columns.csv", columns={"ties": _word, "skewness": float}, rows=_of_both
+            "columns' ties", "columns.csv", ("party", "feature"),
+            {"ties": _word, "skewness": float, "gaps": float}, _of_both,
         ),
         "noise": _matrix("standard deviations of the noise", "noise.csv"),
         "ranges": Form(
-            "columns' stated ranges", "ranges.csv", ("party", "feature"), {"range": float, "weakened": bool}, _of_both
+            "columns' stated ranges", "ranges.csv", ("party", "feature"),
+            {"range": float, "weakened": bool}, _of_both,
         ),
         "pvalues": _matrix("p-values", "pvalues.csv"),
         "intervals": Form(
@@ -80,7 +82,8 @@ class Coefficients(Strengths):
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         source, target = (
-            Columns(numbers[f"{side}_ties"], numbers[f"{side}_skewness"]) for side in ("source", "target")
+            Columns(*(numbers[f"{side}_{what}"] for what in ("ties", "skewness", "gaps")))
+            for side in ("source", "target")
         )
         columns = column_table(_of_both(labels, copy.target), source, target)
         rows: Any = columns.index[: len(labels.sources)]
@@ -155,7 +158,7 @@ class Coefficients(Strengths):
         )
         p = strength_tests.pvalues(squares, errors, two_sided=False)
         unknown = np.full(len(squares), math.nan)
-        return {"ranks": ranges(copy, tables["strengths"].index, squares, errors, 0 * errors, p, unknown)}
+        return {"ranks": rank_table(copy, tables["strengths"].index, squares, errors, 0 * errors, p, unknown)}
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
@@ -264,11 +267,22 @@ class Coefficients(Strengths):
             return f"{which} {strongest}; no pair has a p-value"
         count = int((pairs["q"] <= RATE).sum())
         if not count:
-            return f"No pair differs from chance (smallest q {chance(pairs['q'].min())})"
+            return f"No pair differs from chance (smallest q {chance(pairs['q'].min())}){self._limit(tested)}"
         best = next(pairs[pairs["q"] <= RATE].head(1).itertuples())
         which = f"{count:,} of {tested:,} pair{'s differ' if tested > 1 else ' differs'} from chance"
         guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""  # type: ignore[arg-type]
         return f"{which}, the strongest {self._named(best)} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
+
+    def _limit(self, tested: int) -> str:
+        """Say above which size there is no coefficient, as far as pairs have intervals."""
+        known = evidence(self.copy, self.held["columns"], len(self.matrix), self.held.get("noise"))
+        weak = weakened_pairs(self.held.get("ranges"), *self.matrix.shape)
+        rho = np.where(weak, math.nan, self.matrix.to_numpy())
+        most, of = bound_on_all(rho, self.plan["confidence"], tested, **known)
+        if not of:
+            return ""
+        which = "all |ρ|" if of == tested else f"the |ρ| of {of:,} pairs"
+        return f"; with {percent(self.plan['confidence'])} {which} are below {number(_up(most))}"
 
     def sections(self) -> list[Section]:
         if self.matrix.isna().all(axis=None):
@@ -328,7 +342,7 @@ class Coefficients(Strengths):
         if set(both.ties) != {Ties.TWO_VALUES, Ties.NONE}:
             return ""
         at = both.ties == Ties.TWO_VALUES
-        flag = Columns(both.ties[at], both.skewness[at])
+        flag = Columns(both.ties[at], both.skewness[at], both.gaps[at])
         (most,), (area,) = reading.largest(flag, self.n), reading.auc(pair.rho, flag, self.n)
         possible = 0 <= area <= 1  # noise may carry it beyond
         return f"at most ±{number(most, 2)} for this flag; AUC {number(area, 2)}" if possible else ""
@@ -343,14 +357,6 @@ class Coefficients(Strengths):
             said.append(
                 f"At most {percent(1 - self.plan['confidence'])} of the intervals miss (false coverage rate)."
             )
-        else:
-            known = evidence(self.copy, self.held["columns"], len(self.matrix), self.held.get("noise"))
-            weak = weakened_pairs(self.held.get("ranges"), *self.matrix.shape)
-        rho = np.where(weak, math.nan, self.matrix.to_numpy())
-        most, of = bound_on_all(rho, self.plan["confidence"], tested, **known)
-            if of:
-                which = "all |ρ|" if of == tested else f"the |ρ| of {of:,} pairs"
-                said.append(f"With {percent(self.plan['confidence'])} {which} are below {number(_up(most))}.")
         if self.n >= INTERVAL_ROWS and found < tested:
             noise = float(np.median(self.held["noise"])) if "noise" in self.held else 0.0
             least = reading.detectable(self.n, tested, noise)
@@ -416,13 +422,14 @@ def column_table(names: Sequence[Any], *sides: Columns) -> pd.DataFrame:
     index = pd.MultiIndex.from_tuples(list(names), names=["party", "feature"])
     words = [Ties(value).word for columns in sides for value in columns.ties]
     skewness = np.concatenate([columns.skewness for columns in sides])
-    return pd.DataFrame({"ties": words, "skewness": skewness}, index=index)
+    gaps = np.concatenate([np.broadcast_to(columns.gaps, columns.ties.shape) for columns in sides])
+    return pd.DataFrame({"ties": words, "skewness": skewness, "gaps": gaps}, index=index)
 
 
 def known_columns(table: pd.DataFrame) -> Columns:
     """Give what is known of columns as the statistics take it."""
     classes = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
-    return Columns(classes, table["skewness"].to_numpy())
+    return Columns(classes, table["skewness"].to_numpy(), table["gaps"].to_numpy())
 
 
 def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flags:

@@ -63,7 +63,7 @@ class Strengths(Ranking):
         guesses = np.full(len(mu), math.nan)
         if two_sided and np.median(noise) > np.median(sampling):
             guesses = best_guesses(mu, np.square(sampling) + np.square(noise))
-        return {"ranks": ranges(copy, tables["strengths"].index, mu, sampling, noise, p, guesses)}
+        return {"ranks": rank_table(copy, tables["strengths"].index, mu, sampling, noise, p, guesses)}
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
@@ -257,7 +257,7 @@ class Strengths(Ranking):
         return Section("Ranking", self.only_order() if nothing else lead, about, table, notes=notes)
 
 
-def ranges(
+def rank_table(
     copy: Copy,
     features: pd.Index[Any],
     values: Floats,

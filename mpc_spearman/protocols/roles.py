@@ -101,12 +101,7 @@ def _own_result(
         labels = shapes.labels(known.get("source_names", ()), table.features)
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
-    known = {
-        **known,
-        f"{me.role.value}_ties": own.ties,
-        f"{me.role.value}_skewness": own.skewness,
-        f"{me.role.value}_gaps": ranks.gaps,
-    }
+    known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(own).items()}}
     if rows_differ(plan):
         known[f"{me.role.value}_ranges"] = level_of(plan).stated_ranges(stated, me.role, table.n)
     counted = "counts" in known and plan.results.strongest is None

@@ -1,0 +1,131 @@
+"""What is said where nothing is, or where noise hides it: no number of chance is told as a finding."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.sections import with_error
+from mpc_spearman.results import terminal
+from mpc_spearman.results.result import Result
+from support.made_results import costs, page
+from support.pages import ROOT, script
+
+KINDS = [
+    ("coefficients", {}),
+    ("coefficients", {"strength": "mean_abs"}),
+    ("strengths", {}),
+    ("explained", {}),
+    ("canonical", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def claims() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    yield script("benchmarks/headlines.py")
+    sys.path.remove(str(ROOT / "benchmarks"))
+
+
+def printed(findings: Findings) -> str:
+    out = io.StringIO()
+    terminal.summarize(Result(findings, cost=costs("C", "B", "A")), Console(file=out, width=300))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("grant", "settings"), KINDS)
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+def test_unrelated_tables_have_no_headline(
+    claims: ModuleType, grant: str, settings: dict[str, Any], noise: float
+) -> None:
+    rng = np.random.default_rng([len(grant), int(noise)])
+    made = [claims.copy(grant, settings, 150, 6, noise, rng) for _ in range(25)]
+    claimed = [one for one in made if claims.NOTHING.search(one.headline()) is None]
+    assert len(claimed) <= 8  # at 5 % each, one more in 10 million
+    assert sum(map(claims.claimed_order, made)) <= 8
+    for one in made[:8]:
+        text = printed(one)
+        numbers = [
+            float(value)
+            for value in re.findall(r"(?<![\w.])-?\d\.\d{2,4}\b", text.split("Pillai")[0].split("time ")[0])
+        ]
+        if grant in ("explained", "canonical"):  # a share or a correlation, whatever noise makes of it
+            assert all(0 <= value <= 1 for value in numbers), text
+        assert "± 0.000" not in text
+        assert "strongest in size" not in text
+        assert "detects a coefficient of 1.000" not in text
+        assert f"with noise of {noise:.2g} standard errors" in text or not noise
+        if one not in claimed:
+            assert " to 0." not in re.sub(r"at most .*", "", text)  # no interval
+
+
+def test_an_interval_of_what_was_found_never_reaches_beyond_0(claims: ModuleType) -> None:
+    rng = np.random.default_rng(5)
+    ranks = claims._ranks
+    x = rng.standard_normal((5, 400))
+    claims._ranks = lambda columns: ranks(0.6 * x[: len(columns)] + columns)  # related tables
+    try:
+        found = claims.copy("coefficients", {}, 400, 5, 2.0, rng)
+    finally:
+        claims._ranks = ranks
+    table = found.pairs()
+    kept = table.dropna(subset="low")
+    assert 1 <= len(kept) == (table["q"] <= 0.05).sum() < len(table)
+    assert (np.sign(kept["low"]) * np.sign(kept["high"]) >= 0).all()
+    assert (table["guess"].abs() <= table["rho"].abs()).all()
+    assert " (best guess " in found.headline()
+    assert "At most 5 % of the intervals miss (false coverage rate)." in printed(found)
+
+
+def test_every_view_says_how_exact_a_copy_is(claims: ModuleType) -> None:
+    rng = np.random.default_rng(6)
+    for noise, words in ((0.0, "exact"), (0.9, "with noise of 0.9 standard errors")):
+        result = Result(claims.copy("strengths", {}, 150, 6, noise, rng), cost=costs("C", "B", "A"))
+        assert words in repr(result)
+        assert f"150 rows, {words}." in result._repr_html_()
+        assert f"150 rows, {words}." in printed(result.findings).splitlines()[1]
+        assert words in page(result).inside("dd")
+
+
+def test_errors_are_never_printed_as_0() -> None:
+    assert with_error(0.25, 0.00012) == "0.25000 ± 0.00012"
+    assert with_error(-0.25, 0.031) == "−0.250 ± 0.031"
+    assert with_error(0.25, math.nan) == "0.250 ± undefined"
+
+
+def test_noise_that_hides_everything_is_not_measured_by_what_it_would_find(claims: ModuleType) -> None:
+    found = claims.copy("coefficients", {}, 100, 4, 20.0, np.random.default_rng(7))
+    assert "not even a coefficient near 1 would be found in four of five samples" in printed(found)
+
+
+def test_a_strong_feature_that_is_negative_has_its_own_line(claims: ModuleType) -> None:
+    rng = np.random.default_rng(8)
+    made = claims._strengths
+
+    def with_negative(*arguments: Any) -> dict[str, Any]:
+        numbers = made(*arguments)
+        mu = np.array([0.3, 0.1, 0.0, 0.01, -0.01, -0.25])
+        return {**numbers, "strengths": mu, "positions": np.arange(1, 7)}
+
+    claims._strengths = with_negative
+    try:
+        found = claims.copy("strengths", {}, 2000, 6, 0.5, rng)
+    finally:
+        claims._strengths = made
+    assert (
+        "By size f5 is number 2 (strength −0.250), though it ranks 6 of 6: strength: mean ranks by sign"
+        in (" ".join(found.sections()[0].notes))
+    )
+    assert found.headline().startswith(
+        "f0 ranks first of 6 features by mean ρ, descending, with strength 0.300 ± "
+    )
