@@ -331,7 +331,8 @@ class Coefficients(Strengths):
             return f"{number(low)} to {number(high)}"
         if not q <= RATE:
             return "–"
-        return f"none: {'too few rows' if self.n < INTERVAL_ROWS else 'many ties' if 'ranges' not in self.held else 'many ties, or may be weakened'}"
+        why = "many ties, or may be weakened" if "ranges" in self.held else "many ties"
+        return f"none: {'too few rows' if self.n < INTERVAL_ROWS else why}"
 
     def _flag(self, pair: Any) -> str:
         """Say of a pair of a flag with a column without ties how large its coefficient can be."""
