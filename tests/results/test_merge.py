@@ -71,8 +71,7 @@ def explained_alone(source: str) -> Result:
     plan["results"]["precision"] = "exact"
     numbers = {"explained": np.full((1, 3), 0.5), "explained_noise": np.zeros((1, 3)), "kept": np.array([2])}
     copy = Copy(plan, "B", "target", 5000)
-    tables = Explained.derive(copy, numbers, Labels(target=FEATURES))
-    return Result(Explained(copy, tables), cost=costs("B"), alignment=TAG)
+    return Result(Explained.of(copy, numbers, Labels(target=FEATURES)), cost=costs("B"), alignment=TAG)
 
 
 Save = Callable[..., list[Path]]
