@@ -131,10 +131,11 @@ class Ranking(Strengths):
 
     def _resolution(self, shapes: Shapes) -> float:
         """Return how far apart two strengths have to be for their order to be right, 19 times in 20."""
-        encoding, owners = self.encoding(shapes), len(shapes.features) + 1
+        encoding = self.encoding(shapes)
         if not self.noisy:
             return 2 * encoding.error
-        s = float(self.deviations(shapes).max()) * math.sqrt(owners) / max(1, encoding.averaged)
+        most = np.full(shapes.m_target, 1 / math.sqrt(shapes.n - 1))  # the error of a mean of like columns
+        s = float(self._noise(shapes, most).max()) / max(1, encoding.averaged)
         return 2 * encoding.error + 1.96 * math.sqrt(2) * s
 
     def published_precisely(self, grant: str) -> str:
