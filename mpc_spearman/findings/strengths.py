@@ -101,21 +101,14 @@ class Strengths(Ranking):
     def shows(self, numbers: Numbers) -> bool:
         """Compare; strengths may differ by this owner's noise, of whose draw others know only a bound."""
         if "strengths_noise" in numbers and self.plan["reveal"] == "strengths":
-            shown, said, s = (
-                self.held["strengths"].to_numpy(),
-                numbers["strengths"],
-                numbers["strengths_noise"],
-            )
-            owners = len(self.copy.sources) + 1
-            away = np.abs(shown - said) - REACH * s / math.sqrt(owners)
-            if not (np.isnan(shown) == np.isnan(said)).all() or (away > s + numbers["errors"]).any():
+            shown, left = (self.held[name].to_numpy() for name in ("strengths", "strengths_noise"))
+            said, s = numbers["strengths"], numbers["strengths_noise"]
+            away = np.abs(shown - said) - REACH * np.sqrt(np.maximum(np.square(s) - np.square(left), 0.0))
+            differs = (away > s + numbers["errors"]).any() or (left > s).any()
+            if differs or not (np.isnan(shown) == np.isnan(said)).all():
                 return False
-            numbers = {
-                **numbers,
-                "strengths": shown,
-                "strengths_noise": s * math.sqrt(1 - 1 / owners),
-                "positions": estimators.positions(shown, self.plan["order"]),
-            }
+            positions = estimators.positions(shown, self.plan["order"])
+            numbers = {**numbers, "strengths": shown, "strengths_noise": left, "positions": positions}
         return super().shows(numbers)
 
     # --- what is said
