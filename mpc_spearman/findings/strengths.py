@@ -264,7 +264,13 @@ def rank_table(
     first, last = rank_ranges(values, variances, copy.plan["confidence"], copy.plan["order"])
     if copy.chosen:  # what was not chosen may have any rank
         first, last = np.ones_like(first), np.full_like(last, len(values))
-    columns = {"first": first, "last": last, "p": p, "q": qvalues(p, len(values) if copy.chosen else None), "guess": guesses}
+    columns = {
+        "first": first,
+        "last": last,
+        "p": p,
+        "q": qvalues(p, len(values) if copy.chosen else None),
+        "guess": guesses,
+    }
     return pd.DataFrame(columns, features)
 
 
