@@ -1,11 +1,10 @@
 """Count how often a result claims that there is something, where both tables are unrelated.
 
-    python benchmarks/headlines.py [--write]
+    python benchmarks/headlines.py
 
 Every table is of independent normal columns; numbers are computed from their ranks, with noise of so many
 standard errors, as the target's copy has them. A claim is a headline that does not say that nothing differs
-from chance, or a ranking without the sentence that it is mostly chance or noise. `--write` puts the table
-into docs/statistics-checks.md.
+from chance, or a ranking without the sentence that it is mostly chance or noise.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import measuring
@@ -27,7 +25,6 @@ from mpc_spearman.levels import findings_of
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.strengths import from_noisy
 
-PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 TABLES, SIZES = 100, ((200, 5), (2000, 20))
 NOTHING = re.compile(
     "No pair differs|No feature differs|Of no feature is more explained|cannot be told to have anything"
@@ -44,7 +41,7 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def main() -> None:
     """Count and print, or write, the table."""
-    options = measuring.parser(__doc__).parse_args()
+    measuring.parser(__doc__, writes=False).parse_args()
     rows = []
     for grant, settings in KINDS:
         for n, m in SIZES:
@@ -62,7 +59,7 @@ def main() -> None:
         "headline claims something",
         "ranking does",
     )
-    measuring.show(measuring.table(heads, rows), __file__, write=options.write, page=PAGE)
+    print(measuring.table(heads, rows))
 
 
 def claimed_order(findings: Findings) -> bool:

@@ -156,7 +156,9 @@ class Coefficients(Strengths):
         errors = null_errors(
             tables["noise"].to_numpy(), related_at_most(lengths, len(tables["noise"])), copy.n
         )
-        p = strength_tests.pvalues(squares, errors, two_sided=False)
+        noise = tables["noise"].to_numpy()
+        chance_gives = float(np.square(noise).mean()) + 1 / (copy.n - 1)
+        p = strength_tests.pvalues(squares + chance_gives, errors, chance_gives, two_sided=False)
         unknown = np.full(len(squares), math.nan)
         return {"ranks": rank_table(copy, tables["strengths"].index, squares, errors, 0 * errors, p, unknown)}
 
