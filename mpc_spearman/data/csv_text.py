@@ -80,7 +80,10 @@ class CsvText:
             row, cells, expected = wrong[0]
             what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
             where = f"the first in data row {row - 1}"
-            raise Unusable(f"{what}, {where}: {cells} where the header has {expected}")
+            hint = ""
+            if len(wrong) >= count and all(cells == expected + 1 for _, cells, expected in wrong):
+                hint = "; write.table leaves out the name of R's row names: write it with row.names = FALSE"
+            raise Unusable(f"{what}, {where}: {cells} where the header has {expected}{hint}")
         return count if rows is None else min(count, rows)
 
     def _batches(self, places: Iterable[int], wrong: _Wrong, *, threads: bool) -> Iterator[pa.RecordBatch]:
@@ -193,7 +196,10 @@ class _Checked:
                 first = int(wrong.argmax())
                 what = "text after a closing quote" if closing[first] else "a quote inside an unquoted cell"
                 line = self._lines + _line_ends(block[: quotes[first] - 1])
-                raise Unusable(f"{_MALFORMED}: {what}, in line {line} of the file")
+                hint, after = "", chr(data[quotes[first] + 1])
+                if closing[first] and after in "; \t|":
+                    hint = f"; if {after!r} separates cells, set csv.delimiter to that"
+                raise Unusable(f"{_MALFORMED}: {what}, in line {line} of the file{hint}")
             self._inside = (self._inside + len(quotes)) % 2
             self._opened = self._lines + _line_ends(block[: quotes[-1] - 1])
         self._lines += _line_ends(block)
