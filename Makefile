@@ -21,7 +21,7 @@ notebooks: install
 
 # Measures the tables of docs/costs.md again, in place; an hour, and a quiet one, with 16 GB.
 benchmarks: install
-	for name in large estimate levels; do \
+	for name in large estimate levels proofs; do \
 		$(BIN)/python benchmarks/$$name.py --write || exit 1; done
 
 check: install

@@ -25,7 +25,7 @@ END = "<!-- end of what is made -->"
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
 # (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment, precision, the source's
-# noise, the target's noise), and a set of such.
+# noise, the target's noise, proofs), and a set of such.
 Choice = tuple[str, ...]
 SETTINGS = (
     *(get_args(kind) for kind in (Protocol, Estimator, Grant, OpenedTo)),
@@ -34,6 +34,7 @@ SETTINGS = (
     ("statistical", "exact"),
     ("results", "inputs"),
     ("results", "inputs"),
+    ("", "proofs"),
 )
 Choices = set[Choice]
 
@@ -50,6 +51,7 @@ def plans(level: str, role: str) -> Iterator[tuple[Choice, Plan]]:
             "opened_to": choice[3],
             "top": int(choice[4]) if choice[4] else None,
             "alignment": choice[5],
+            "proofs": bool(choice[9]),
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
                 "target": {"name": NAMES["target"], "noise": choice[8]},
@@ -105,9 +107,10 @@ def cell(choices: Choices, every: Choices) -> str:
         6: lambda precision: f"if `{precision}`",
         7: lambda noise: f"if A has `noise: {noise}`",
         8: lambda noise: f"if B has `noise: {noise}`",
+        9: lambda proofs: f"{'with' if proofs else 'without'} `proofs`",
     }
     # Noise on inputs implies an estimator and a precision.
-    implied = (1, 6) if {"inputs"} in values[7:] else ()
+    implied = (1, 6) if {"inputs"} in values[7:9] else ()
     parts = [
         phrases[i](least(settings) if i == 2 else "".join(settings))
         for i, settings in enumerate(values)

@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.cli.owner_page import agreement, digest, exact_copy, page, parts, purpose
+from mpc_spearman.cli.owner_page import PROVED, agreement, digest, exact_copy, page, parts, purpose
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.files import write_output
 from mpc_spearman.levels import level_of
@@ -79,4 +79,6 @@ def _guarantee(plan: Plan) -> str:
     if names := on_inputs(plan):
         more = "" if level_of(plan).owners_add else f", {plan.names[0]}'s own copy included"
         sentence += f". For rows of {', '.join(names)} it holds if the others lie or collude{more}"
+    if plan.proofs:
+        sentence += f". {PROVED}"
     return sentence

@@ -43,6 +43,13 @@ class Part:
     rows: tuple[tuple[str, str, str], ...] = ()
 
 
+#: What proofs add to the guarantee.
+PROVED = (
+    "This holds also if another party lies about its table: all parties prove that their vectors hold "
+    "possible ranks"
+)
+
+
 def parts(plan: Plan, party: str) -> list[Part]:
     """Say what data party `party` reveals, in the order in which its owner should read it."""
     roster = plan.roster(party)
@@ -195,6 +202,8 @@ def _protects(plan: Plan, roster: Roster) -> Iterator[str]:
         yield f"Noise: {who} random noise to every number, in proportion to the influence of one row."
     words = in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan, roster.me.name), having)
     yield f"{words[0].upper()}{words[1:]}."
+    if plan.proofs:
+        yield f"{PROVED}."
     yield from (f"{line[0].upper()}{line[1:]}." for line in advice(plan))
 
 
@@ -235,7 +244,7 @@ def _remains(plan: Plan, roster: Roster) -> Iterator[str]:
         f"at most {guess(most):.0%} of the time."
     )
     yield "The run does not hide who is in our table, or how common a value is in it or in a group."
-    if not on_inputs:
+    if not (on_inputs or plan.proofs):
         yield "A dishonest party that uses made-up columns can learn more about our table than an honest one."
     yield "No third party has audited this program."
 

@@ -23,6 +23,9 @@ def contradictions(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
         yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
     else:  # otherwise what follows from the level would be changed for nothing
         yield from _of_the_level(plan)
+    if plan.proofs and (plan.protocol, plan.reveal) != ("mpc", "coefficients"):
+        only = "is for protocol: mpc with reveal: coefficients only; change these, or leave it out"
+        yield ("proofs",), f"true {only}"
     if plan.protocol == "he":
         yield from _of_he(plan)
     yield from _of_parties(plan)
@@ -52,6 +55,8 @@ def _of_the_level(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
 
 def _of_the_strongest(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     results, place = plan.results, ("results", "strongest")
+    if plan.proofs:
+        yield place, f"{results.strongest} is not for proofs: true, whose noise needs no scales; leave it out"
     if not within("coefficients", plan.reveal):
         yield place, f"needs the coefficients, which the coordinator does not have at {shown(plan.reveal)}"
     if results.precision == "exact":
@@ -134,6 +139,8 @@ def _of_an_owner(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[
             yield (*place, "noise"), f"'inputs' is not for estimator: paper, {why}"
         if plan.results.precision == "exact":
             yield (*place, "noise"), "'inputs' is not for results.precision: exact, which has no noise"
+        if plan.proofs:
+            yield (*place, "noise"), "'inputs' is not for proofs: true, as ranks with noise are no ranks"
     first = plan.alignment == "same" or plan.rows is not None
     if isinstance(party.table, Query) and not party.table.order_by and first:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from mpc_spearman.config.fields import Count, Number, Section, Text, setting, whole
+from mpc_spearman.config.fields import Count, Flag, Number, Section, Text, flag, setting, whole
 from mpc_spearman.config.parties import (
     Parties,
 )
@@ -92,6 +92,10 @@ class PlanKeys(Section):
         "What every data party does to ids, in this order, before they are compared: docs/tables.md#ids.",
         (),
         "a list of steps",
+    )
+    proofs: Flag = flag(
+        "At `reveal: coefficients` under MPC: every owner proves that its vectors are possible ranks. So "
+        "noise protects the others' rows also if it lies: docs/guarantee.md#proved-inputs."
     )
     parties: Parties
     results: Results = Field(default=Results(), validate_default=True)

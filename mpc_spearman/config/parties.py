@@ -109,6 +109,9 @@ class Policy(Section):
         {},
         "a mapping of columns to numbers from 1 to 100",
     )
+    proofs: Flag = flag(
+        "Takes part only if everybody proves its vectors (`proofs`), so that no lie about them lessens noise."
+    )
     min_key_bits: Count = key_bits("The shortest Paillier key (`he.key_bits`) that this owner accepts.")
     ledger: OptionalFile = optional_file(
         "This owner's record of how much its runs revealed to each partner: docs/privacy.md#the-ledger. "

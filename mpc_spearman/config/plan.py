@@ -67,6 +67,7 @@ class Plan(PlanKeys):
             opened_to=self.opened_to,
             precision=results.precision,
             top=self.top is not None,
+            proofs=self.proofs,
             parties=by_role(self.names),
             granted=granted(str(results.target), str(results.sources)),
             on_inputs=on_inputs(*(owner.noise for owner in owners)),

@@ -80,6 +80,8 @@ def _beyond(plan: Plan, name: str, policy: Policy) -> Iterator[str]:
         yield "unit: row, but the plan has privacy.unit: value, with which noise hides one value, not a row"
     if policy.noise == "inputs" and plan.owner(name).noise == "results":
         yield "noise: inputs, but the plan has noise: results for this party"
+    if policy.proofs and not plan.proofs:
+        yield "proofs: true, but the plan has proofs: false, so nobody proves its vectors"
     he = plan.he
     if plan.protocol == "he" and he.scheme == "paillier" and he.key_bits < policy.min_key_bits:
         yield f"min_key_bits: {policy.min_key_bits} or more, but the plan has he.key_bits: {he.key_bits}"

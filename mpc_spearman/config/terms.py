@@ -14,8 +14,8 @@ class Terms:
     """What of a plan decides who learns what.
 
     `parties` are the parties' names by role, `granted` is what ``results`` passes on to each role, `top` says
-    whether the plan asks for the strongest features alone, and parties of the roles `on_inputs` add noise to
-    their inputs.
+    whether the plan asks for the strongest features alone, `proofs` whether owners prove their vectors, and
+    parties of the roles `on_inputs` add noise to their inputs.
     """
 
     protocol: str
@@ -24,6 +24,7 @@ class Terms:
     opened_to: str
     precision: str
     top: bool
+    proofs: bool
     parties: Mapping[Role, tuple[str, ...]]
     granted: Mapping[Role, str]
     on_inputs: frozenset[Role] = frozenset()
@@ -40,6 +41,7 @@ class Terms:
             opened_to=plan["opened_to"],
             precision=results["precision"],
             top=plan["top"] is not None,
+            proofs=plan.get("proofs", False),
             parties=by_role([*names, *(source["name"] for source in parties["sources"])]),
             granted=granted(results["target"], results["sources"]),
             on_inputs=on_inputs(

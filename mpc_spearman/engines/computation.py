@@ -76,6 +76,8 @@ class Computation:
     summed: bool = False
     #: The sources that add noise to what is opened.
     noisy_sources: Sequence[Party] = ()
+    #: Whether owners prove their vectors to be possible ranks.
+    proved: bool = False
 
     def of(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""

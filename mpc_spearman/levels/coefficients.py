@@ -24,10 +24,10 @@ from mpc_spearman.errors import BoundError
 from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels import inputs, rows
+from mpc_spearman.levels import inputs, proved, rows
 from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, SCALED, passed_on
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Level, column_cautions, impossible
+from mpc_spearman.levels.level import Descriptions, Foreseen, Level, column_cautions, impossible
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -54,6 +54,7 @@ class Coefficients(Level):
         *DESCRIBED,
         *SCALED,
         *rows.masked("ranks", "m_source", "ranks"),
+        *rows.proofs(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
@@ -73,6 +74,8 @@ class Coefficients(Level):
 
     def check(self, shapes: Shapes) -> None:
         super().check(shapes)
+        if self.plan.proofs:
+            proved.result_bound(self.plan, shapes.n, shapes.m_sources, shapes.m_target)
         if 16 * shapes.m_sources * shapes.m_target > MAX_PAYLOAD // 2:
             raise BoundError(
                 f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
@@ -111,13 +114,18 @@ class Coefficients(Level):
 
     def computation(self, shapes: Shapes) -> Computation:
         n, scaled = shapes.n, self.scaled(shapes)
-        if scaled is None:
+        if self.plan.proofs:
+            most = proved.result_bound(self.plan, n, shapes.m_sources, shapes.m_target)
+            bounds = Bounds(n - 1, n - 1, n * (n - 1), most)
+        elif scaled is None:
             bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n) * (2 if self.noisy else 1))
         else:
             most = scaled.result_bound * (2 if self.noisy else 1)
             value = scaled.target_scale + math.ceil(scaled.source_noise * scaled.target_scale)
             bounds = replace(scaled.bounds, value=value, result=most)
-        return Computation("inner_products", n, shapes.features, shapes.m_target, bounds=bounds)
+        return Computation(
+            "inner_products", n, shapes.features, shapes.m_target, bounds, proved=self.plan.proofs
+        )
 
     def contribution(
         self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
@@ -156,6 +164,18 @@ class Coefficients(Level):
             return exact
         most = inputs.reach(features, self.plan.privacy.loss)
         return inputs.grid(exact, features * most if of_sum else most)
+
+    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
+        if not self.plan.proofs:
+            return super().foreseen(stated, role, shapes)
+        others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
+        noise, error = (
+            proved.foreseen(self.plan, shapes.n, stated.lengths, others),
+            1 / math.sqrt(shapes.n - 1),
+        )
+        return Foreseen.of(
+            "coefficients", noise, error, "Use fewer columns, or more rows", of_coefficients=True
+        )
 
     def products(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened.
@@ -223,6 +243,7 @@ class Coefficients(Level):
             "target_skewness": np.array(target.skewness),
             "target_gaps": np.array(target.gaps),
             "estimators": np.column_stack(of_each),
+            "opened": opened,
             "ratios": ratios,
         }
 
@@ -261,7 +282,12 @@ class Coefficients(Level):
         moving = joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0
         averaged = max(1, int(moving[0].sum()))
         defined, error = np.outer(*moving), 1 / math.sqrt(shapes.n - 1)
-        if grant == "coefficients":
+        if plan.proofs:
+            rho, noise = proved.coefficients(plan, numbers["opened"], told, shapes.n)
+            rho = in_digits(rho, noise, error)
+            mu, counts = estimators.strengths(rho, plan.strength)
+            s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
+        elif grant == "coefficients":
             of_columns = np.array(told.of_sources("factors"))
             exact, s = self._bounded(numbers["ratios"], of_columns, told, shapes), self.deviations(shapes)
             if k is not None:

@@ -17,6 +17,8 @@ _TOLD = {
     "stated skewness": "the rounded skewness of each feature's ranks",
     "gaps": "the share of missing cells of each feature",
     "two values": "of the rows used, which features have two values",
+    "lengths": "a rounded length of each feature's ranks, which shows, if it has two values, about how many "
+    "rows have each",
     "factors": "of the rows used, by how much its features are scaled down in what is passed on, where they "
     "vary more than was stated",
     "other ranges": "a rounded range of each feature of the other side",
@@ -38,6 +40,7 @@ def described(columns: str, of_sum: bool = False) -> tuple[Field, ...]:
         Field("stated_ties", "int64", (columns,), _TOLD["stated ties"], precision=noisy),
         Field("stated_skewness", "float64", (columns,), _TOLD["stated skewness"], precision=noisy),
         Field("gaps", "float64", (columns,), _TOLD["gaps"]),
+        Field("lengths", "float64", (columns,), _TOLD["lengths"], precision=noisy, proofs=True),
         Field("factors", "float64", (columns,), _TOLD["factors"], precision=noisy),
         *([factor] if of_sum else ()),
     )

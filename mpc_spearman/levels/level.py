@@ -49,6 +49,8 @@ class Description:
     gaps: tuple[float, ...] = ()
     #: The largest share of missing cells of its columns, if these shares are not told.
     most_gaps: float = 0.0
+    #: For proved vectors: each column's length (`mpc_spearman.privacy.statements`).
+    lengths: tuple[float, ...] = ()
     #: By what each column, and their sum, is multiplied in what is passed on.
     factors: tuple[float, ...] = ()
     sum_factor: float = 1.0
@@ -80,6 +82,21 @@ class Foreseen:
     too_few: str = ""
     #: Whether they are coefficients or their means, which have standard errors and tests.
     of_coefficients: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        numbers: str,
+        noise: NDArray[np.float64],
+        error: float,
+        less: str,
+        *,
+        of_coefficients: bool = False,
+    ) -> Foreseen:
+        """Foresee noise; if most of it exceeds chance, advise the owner to do what `less` says."""
+        ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
+        too_few = f"noise will be {ratio:.3g} times the sampling error. {less}" if ratio > 1 else ""
+        return cls(numbers, noise, error, too_few, of_coefficients)
 
     @property
     def ratio(self) -> NDArray[np.float64]:
@@ -301,11 +318,9 @@ class Level(ABC):
         adding = (self.role_on_inputs(sides[0]), self.role_on_inputs(sides[1]))
         known = (self.plan.privacy.loss, n, others if of_values else None)
         noise = np.where(moving, foresee(own, other, lengths, adding, *known), 0.0)
-        ratio = float(np.median(noise[moving])) / error if moving.any() else 0.0
         if any(adding):
             less = "Use many more rows, or noise: results"
-        too_few = f"noise will be {ratio:.3g} times the sampling error. {less}" if ratio > 1 else ""
-        return Foreseen(numbers, noise, error, too_few, of_coefficients=True)
+        return Foreseen.of(numbers, noise, error, less, of_coefficients=True)
 
     def without_own(self, numbers: Numbers, own: Contribution, me: Party, shapes: Shapes) -> Numbers:
         """Subtract one's own noise from numbers that one received."""

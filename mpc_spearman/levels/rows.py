@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mpc_spearman.parties import Role
-from mpc_spearman.wire.kinds import Field, Kind, Row
+from mpc_spearman.wire.kinds import Field, FieldType, Kind, Row
 
 SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
 
@@ -81,4 +81,28 @@ def masked(source: str, source_vectors: str | int, target: str) -> tuple[Row, ..
     return (
         Row(Kind.MASKED, SOURCE, TARGET, (block(source_vectors, source),)),
         Row(Kind.MASKED, TARGET, SOURCE, (block("m_target", target),)),
+    )
+
+
+def proofs() -> tuple[Row, ...]:
+    """Declare what is sent for proofs about a source's and the target's shared vectors."""
+
+    def field(name: str, kind: FieldType, shape: tuple[str | int, ...], tells: str) -> Field:
+        return Field(name, kind, shape, tells, proofs=True)
+
+    shares = field(
+        "shares", "int64", ("words",), "nothing: random shares for a proof that vectors are possible"
+    )
+    coins = field("coins", "int64", ("words",), "nothing: random coins of a proof")
+    digest = field("coins", "bytes", (32,), "nothing: a hash of coins that it has")
+    end = field("shares", "int64", (4,), "whether the proofs of others' vectors hold")
+    data = (*SOURCE, *TARGET)
+    return (
+        *(
+            Row(kind, sender, receiver, (what,))
+            for kind, what in ((Kind.PROOF_SHARES, shares), (Kind.PROOF_COINS, coins))
+            for sender, receiver in ((SOURCE, TARGET), (TARGET, SOURCE))
+        ),
+        Row(Kind.PROOF_HASH, data, COORDINATOR, (digest,)),
+        Row(Kind.PROOF_END, data, COORDINATOR, (end,)),
     )

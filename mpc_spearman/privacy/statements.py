@@ -50,6 +50,8 @@ class Statements:
     columns: Columns
     #: Share of missing cells of each column, (m,).
     gaps: Floats
+    #: ‖x‖ of each column, (m,), in lengths of a column without ties, rounded down; 0 of a constant column.
+    lengths: Floats
 
     @property
     def constants_hidden(self) -> Statements:
@@ -78,7 +80,16 @@ def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
         length = min(1.0, 2.0 ** (step_up(max(length, 2.0**-10)) / 4))
     if plan.privacy.unit == "value":
         length = 1.0  # it changes with one value, and 1 is the most
-    return Statements(ranks.constant, ranks.defined, stated, of_sum, round(length, 9), about, ranks.gaps)
+    lengths = np.array([stated_length(term, ranks.n) for term in ranks.tie_terms])
+    return Statements(
+        ranks.constant, ranks.defined, stated, of_sum, round(length, 9), about, ranks.gaps, lengths
+    )
+
+
+def stated_length(tie_term: int, n: int) -> float:
+    """Return ‖x‖ of n ranks in lengths of a column without ties, rounded down to a power of 2^(1/8)."""
+    share = 1 - tie_term / total(n)
+    return 2.0 ** (math.floor(4 * math.log2(share) + 1e-9) / 8) if share > 0 else 0.0
 
 
 def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:

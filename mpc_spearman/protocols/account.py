@@ -24,7 +24,7 @@ def account(run: Run) -> pd.DataFrame:
         costs |= {peer: run.links.receive(peer, Kind.COST) for peer in run.roster.peers}
     else:
         run.links.send(run.roster.coordinator, Kind.COST, own)
-    shown = costed(run.plan.protocol, run.plan.alignment)
+    shown = costed(run.plan.protocol, run.plan.alignment, proofs=run.plan.proofs)
     rows = [
         (party.name, phase, *map(float, values["seconds"][i]), *map(int, values["counts"][i]))
         for party, values in sorted(costs.items(), key=lambda item: item[0].number)

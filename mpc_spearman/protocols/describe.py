@@ -36,6 +36,7 @@ DESCRIBED: dict[str, Callable[[Table, Ranks, Statements, Factors], Any]] = {
     "most_gaps": lambda table, ranks, stated, factors: np.array([stated.gaps.max()]),
     "stated_ties": lambda table, ranks, stated, factors: stated.columns.ties,
     "stated_skewness": lambda table, ranks, stated, factors: stated.columns.skewness,
+    "lengths": lambda table, ranks, stated, factors: stated.lengths,
     "factors": lambda table, ranks, stated, factors: factors.columns,
     "sum_factor": lambda table, ranks, stated, factors: np.array([factors.sum]),
 }
@@ -73,10 +74,9 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
         possible(*of, n) for of in zip(skewness, two_values, ties, strict=True)
     ):
         raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n} rows")
-    factors = (*told.get("factors", ()), *told.get("sum_factor", ()))
-    shares = (*told.get("gaps", ()), *told.get("most_gaps", ()))
-    if not all(0 <= value <= 1 for value in (*factors, *shares)):
-        raise ProtocolViolation(f"{owner} sent a factor or a share of missing cells that is not from 0 to 1")
+    shares = [told.get(name, ()) for name in ("factors", "sum_factor", "gaps", "most_gaps", "lengths")]
+    if not all(0 <= value <= 1 for of_each in shares for value in of_each):
+        raise ProtocolViolation(f"{owner} sent a factor, a length or a share of gaps that is not from 0 to 1")
     classes, bends = told.get("stated_ties", ()), told.get("stated_skewness", ())
     if not all(one in list(Ties) for one in classes) or not all(map(math.isfinite, bends)):
         raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")

@@ -33,6 +33,9 @@ class Purpose(Enum):
     COMPARE = "compare"
     CONVERT = "convert"
     CONFIRM = "confirm"
+    PROOF = "proof"
+    COINS = "coins"
+    WEIGHTS = "weights"
 
 
 class PairKey:

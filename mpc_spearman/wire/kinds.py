@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Literal
 
 from mpc_spearman.config.terms import Terms
@@ -19,6 +19,7 @@ from mpc_spearman.parties import Role
 FieldType = Literal["text", "texts", "blob", "bytes", "int64", "int128", "ring", "float64", "flags"]
 
 
+@unique
 class Kind(IntEnum):
     """What a frame is: its number on the wire; in the order of the phases to which bytes are charged."""
 
@@ -33,7 +34,7 @@ class Kind(IntEnum):
     KEEPALIVE = 0, "keep-alive"
     ABORT = 1, "keep-alive"
     #: No frame has it: the meeting's messages are on a connection of its own.
-    MEETING = 24, "connect"
+    MEETING = 29, "connect"
     HELLO = 2, "connect"
     CONFIRM = 22, "connect"
     MATCHING_KEY = 18, "intersect"
@@ -45,6 +46,10 @@ class Kind(IntEnum):
     COLUMNS = 14, "protect"
     DESCRIPTION = 5, "describe"
     MASKED = 6, "share"
+    PROOF_SHARES = 25, "prove"
+    PROOF_COINS = 26, "prove"
+    PROOF_HASH = 27, "prove"
+    PROOF_END = 28, "prove"
     SHARE = 7, "reveal"
     PADDED = 15, "reveal"
     REPLICA = 16, "reveal"
@@ -70,7 +75,7 @@ class Field:
         integers modulo a power of 2^8, each travels in ``ring_bytes`` bytes.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, grants, protocols, opened_to, top, precision, inputs
+    levels, grants, protocols, opened_to, top, precision, inputs, proofs
         Where it is sent; None means everywhere. Grants are the receiver's, and `inputs` a role of which a
         party adds noise to its inputs.
     """
@@ -86,6 +91,7 @@ class Field:
     top: bool | None = None
     precision: tuple[str, ...] | None = None
     inputs: Role | None = None
+    proofs: bool | None = None
 
     def sent(self, terms: Terms, receiver: Role) -> bool:
         """Tell whether this field is part of its message under the terms of a plan."""
@@ -97,6 +103,7 @@ class Field:
             and (self.top is None or self.top == terms.top)
             and (self.precision is None or terms.precision in self.precision)
             and (self.inputs is None or self.inputs in terms.on_inputs)
+            and (self.proofs is None or self.proofs == terms.proofs)
         )
 
 

@@ -33,6 +33,7 @@ PHASES = (
     "decrypt",
     "share",
     "multiply",
+    "prove",
     "reveal",
     "publish",
     "account",
@@ -45,10 +46,11 @@ FORWARDED = "forwarded"
 _ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
 
 
-def costed(protocol: str, alignment: str = "same") -> tuple[str, ...]:
-    """Phases in the cost table of a protocol: all but ``account``, which carries the table itself."""
+def costed(protocol: str, alignment: str = "same", *, proofs: bool = False) -> tuple[str, ...]:
+    """Phases in the cost table of a plan: all but ``account``, which carries the table itself."""
     others = [phase for name, phases in _ONLY.items() if name != protocol for phase in phases]
     others += [] if alignment == "intersect" else ["intersect"]
+    others += [] if proofs else ["prove"]
     return tuple(phase for phase in PHASES if phase != "account" and phase not in others)
 
 

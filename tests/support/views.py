@@ -11,7 +11,7 @@ from support.recording import Recorded
 
 SHAPE = "SHAPE n:int64 features:int64"
 DIGEST = "ALIGNMENT digest:bytes*32"
-COST = "COST seconds:float64*18*2 counts:int64*18*5"  # of 18 phases, those of other plans included
+COST = "COST seconds:float64*19*2 counts:int64*19*5"  # of 19 phases, those of other plans included
 FAREWELL, RECORD = "FAREWELL signature:bytes*64", "RECORD record:text"
 
 #: What the coordinator receives of the source's and the target's columns.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import room
 from mpc_spearman.engines.computation import Computation, Contribution, Opening
 from mpc_spearman.engines.mpc import sharing
 from mpc_spearman.engines.mpc.order import reveal_order
+from mpc_spearman.engines.mpc.proof import prove, settle, verify
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
@@ -43,7 +45,16 @@ def prepare(run: Run, computation: Computation) -> Opening:
         return lambda: reveal_order(run, terms)
     if computation.summed:
         return lambda: sharing.reveal_total(run, terms)
-    return lambda: np.vstack([sharing.reveal(run, session, term) for session, term in terms])
+
+    def open_each() -> NDArray[np.int64]:
+        opened = []
+        for session, term in terms:
+            for owner in (session.source, run.roster.target) if computation.proved else ():
+                settle(run, session, owner, session.masks(owner))
+            opened.append(sharing.reveal(run, session, term))
+        return np.vstack(opened)
+
+    return open_each
 
 
 def _terms(run: Run, computation: Computation, own: Contribution) -> list[Term]:
@@ -55,5 +66,15 @@ def _terms(run: Run, computation: Computation, own: Contribution) -> list[Term]:
 
 
 def _term(run: Run, computation: Computation, source: Party, own: np.ndarray) -> Term:
-    session = Session(run, source, computation)
-    return session, sharing.multiply_own(run, session, own, computation.bounds.value)
+    session, bound = Session(run, source, computation), computation.bounds.value
+    if not computation.proved:
+        return session, sharing.multiply_own(run, session, own, bound)
+    columns = session.shape.m_target if run.roster.me == source else session.shape.m_source
+    received = room((columns, computation.rows), np.int64, in_file=True)
+    term = sharing.multiply_own(run, session, own, bound, received)
+    for owner in (source, run.roster.target):
+        if owner == run.roster.me:
+            prove(run, session, own, session.masks(run.roster.coordinator))
+        else:
+            verify(run, session, owner, received)
+    return session, term

@@ -98,6 +98,14 @@ class Session:
         self._block_bytes = run.block_bytes
         self._communicator = LinkCommunicator(run.links, parties, run.roster.me, self.shape)
         self._zeros = zero_streams(run, parties, Purpose.ZERO)
+        self._mask_keys: dict[Party, bytes] = {}
+        self._run = run
+
+    def masks(self, peer: Party) -> Stream:
+        """Open the stream of masks shared with a peer, from its beginning: a proof draws the same again."""
+        if peer not in self._mask_keys:
+            self._mask_keys[peer] = self._run.keys[peer].subkey(Purpose.MASK, self.source.name)
+        return Stream(self._mask_keys[peer])
 
     def rows(self, columns: int) -> int:
         """Return the rows of a block of ``run.block_bytes`` of so many ring elements a row; all cut alike."""

@@ -31,7 +31,7 @@ from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, opened
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
-from mpc_spearman.wire.keys import Purpose, Stream
+from mpc_spearman.wire.keys import Stream
 from mpc_spearman.wire.kinds import Kind
 
 # Blocks shared before the peer's first is used, so that a slow link is never idle: 8 MB in a round trip, at
@@ -40,23 +40,20 @@ from mpc_spearman.wire.kinds import Kind
 _AHEAD = MAX_QUEUED // 2
 
 
-def mask_stream(run: Run, peer: Party, source: Party) -> Stream:
-    """Open the stream of masks shared with a peer in one source's session."""
-    return Stream(run.keys[peer].subkey(Purpose.MASK, source.name))
-
-
 @step("multiply")
-def multiply_own(run: Run, session: Session, own: np.ndarray, bound: int) -> np.ndarray:
+def multiply_own(
+    run: Run, session: Session, own: np.ndarray, bound: int, received: np.ndarray | None = None
+) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ: X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target.
 
     `own` are the party's values, int32 or int64 (m, n), at the source at most `bound` in size. Returns int64
-    (m_A, m_B), modulo 2^64.
+    (m_A, m_B), modulo 2^64. The peer's masked values are kept in `received`, if it is given.
     """
     shape, is_source = session.shape, run.roster.me == session.source
     peer, other_columns = (
         (run.roster.target, shape.m_target) if is_source else (session.source, shape.m_source)
     )
-    masks = mask_stream(run, run.roster.coordinator, session.source)
+    masks = session.masks(run.roster.coordinator)
     total = np.zeros((shape.m_source, shape.m_target), dtype=np.int64)
     shared: deque[tuple[np.ndarray, np.ndarray]] = deque()
     cut = session.rows(max(shape.m_source, shape.m_target))
@@ -66,6 +63,8 @@ def multiply_own(run: Run, session: Session, own: np.ndarray, bound: int) -> np.
             shared.append((values, share_block(run, session, peer, values, masks, depth)))
         (values, mask), theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
         masked = theirs.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
+        if received is not None:
+            received[:, rows] = masked
         total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
         run.tick(rows.stop, shape.n)
     return total
@@ -107,7 +106,7 @@ def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[sli
     """Draw the coordinator's shares of X and Y, in blocks that are cut as for so many columns."""
     source, shape = session.source, session.shape
     owners = ((source, shape.m_source), (run.roster.target, shape.m_target))
-    masks = [(mask_stream(run, owner, source), m) for owner, m in owners]
+    masks = [(session.masks(owner), m) for owner, m in owners]
     for rows in blocks(shape.n, session.rows(columns)):
         x, y = (session.shared(stream.ring((m, rows.stop - rows.start))) for stream, m in masks)
         yield rows, x, y
@@ -119,7 +118,7 @@ def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
     source, shape = session.source, session.shape
     is_source = run.roster.me == source
     own = shuffled(run, source, own)
-    masks = mask_stream(run, run.roster.coordinator, source)
+    masks = session.masks(run.roster.coordinator)
     other_columns = shape.m_target if is_source else shape.m_source
     for rows, values in parts(own, session.rows(shape.m_source + shape.m_target - 1)):
         mine = session.shared(values - masks.ring(values.shape))
