@@ -121,7 +121,7 @@ def test_a_party_that_shifts_its_term_used_to_read_exact_bits_from_what_is_undef
     sums = total(n) + np.arange(-3, 4)[:, None, None] * 1000
     values = [
         level._bounded(  # type: ignore[attr-defined]
-            level.ratios(S, Descriptions((one,), one), n), np.ones(1), Descriptions((one,), one), shapes
+            level.ratios(S, Descriptions((one,), one), shapes), np.ones(1), Descriptions((one,), one), shapes
         )[0, 0]
         for S in sums
     ]
