@@ -285,7 +285,7 @@ class Coefficients(Level):
         if plan.proofs:
             rho, noise = proved.coefficients(plan, numbers["opened"], told, shapes.n)
             rho = in_digits(rho, noise, error)
-            mu, counts = estimators.strengths(rho, plan.strength)
+            mu, counts, ranked = strengths.from_noisy(rho, noise, shapes.n, plan.strength, plan.estimator)
             s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
         elif grant == "coefficients":
             of_columns = np.array(told.of_sources("factors"))
