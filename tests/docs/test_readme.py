@@ -60,14 +60,15 @@ def test_commands_print_what_the_pages_show(demo: tuple[str, Path], tmp_path: Pa
 def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:
     table = {code(row[0])[0]: row for row in rows(RESULTS.section("What a run leaves"), "file")}
     assert set(table) == set(run_directory.FILES)
-    for name in ("status.json", "noise.csv", "explained.csv", "canonical.csv"):  # of other runs
+    others = ("status.json", "noise.csv", "ranges.csv", "guesses.csv", "explained.csv", "canonical.csv")
+    for name in others:  # of other runs
         del table[name]
     plan = load_plan(ROOT / "configs" / "mpc.yaml")
     target, (source,) = plan.parties.target.name, plan.parties.sources
     assert {path.name for path in (demo[1] / "C").iterdir()} == set(table)
     # by default the target is granted the strengths, the source nothing
     whole = {name for name, row in table.items() if row[2] == "all" or row[2].startswith("C: all")}
-    assert {path.name for path in (demo[1] / target).iterdir()} == whole | {"ranking.csv"}
+    assert {path.name for path in (demo[1] / target).iterdir()} == whole | {"ranking.csv", "ranks.csv"}
     assert {path.name for path in (demo[1] / source.name).iterdir()} == whole
 
     for name, (_, content, _) in table.items():
