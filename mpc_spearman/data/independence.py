@@ -9,6 +9,7 @@ from mpc_spearman.data.refusals import listed
 
 _LARGE = 0.2  # a share of rows that is worth a warning
 _BY_CHANCE = 0.02  # and one that chance may explain
+_MOST = 1 << 20  # rows looked at: the first of a larger table
 _FACTOR = 0x9E3779B97F4A7C15
 
 
@@ -19,11 +20,11 @@ def row_cautions(ranks: Ranks, names: tuple[str, ...]) -> list[str]:
     were independent. The second counts how often neighbouring rows have the same value of a column, against
     random rows. One such column means a table sorted by it; several mean rows of the same people.
     """
-    n, kept = ranks.n, [i for i, constant in enumerate(ranks.constant) if not constant]
+    n, kept = min(ranks.n, _MOST), [i for i, constant in enumerate(ranks.constant) if not constant]
     row, chance = np.zeros(n, dtype=np.uint64), np.zeros(n)
     seen, runs = set[bytes](), list[str]()
     for place, i in enumerate(kept):
-        column = ranks.matrix[i]
+        column = ranks.matrix[i, :n]
         row += column.astype(np.uint64) * np.uint64(pow(_FACTOR, place + 1, 1 << 64))  # modulo 2^64
         _, group, size = np.unique(column, return_inverse=True, return_counts=True)
         if (key := group.tobytes()) in seen:
