@@ -15,6 +15,7 @@ docs/statistics-checks.md.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -24,10 +25,10 @@ from scipy.stats import rankdata, spearmanr
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import level_of, whitening
-from mpc_spearman.levels.level import Description
+from mpc_spearman.levels.level import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues
 
@@ -65,26 +66,44 @@ def criteria(n: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray, np
     rho = np.corrcoef(*used)[: len(a), len(a) :]
     truth = np.array([completed(a, y, n) for y in b])
     source, target = (rank_columns(list(side[:, :n])) for side in (a, b))
-    level, roster = level_of(PLAN), PLAN.roster("C")
-    shapes = Shapes(n, {roster.sources[0]: len(a)}, M_B)
-    owners, sides = (roster.sources[0], roster.target), ((source, Role.SOURCE), (target, Role.TARGET))
-    own = [level.contribution(*of, shapes) for of in sides]
-    scales = [level.scales(one, *of, shapes)["ranges"] for one, of in zip(own, sides, strict=True)]
-    k = level.counted(own[0], source, Role.SOURCE)
-    told = dict(zip(owners, scales, strict=True))
-    known = Shapes(n, shapes.features, M_B, {owners[0]: k, owners[1]: M_B}, told)
-    z = own[0].vectors.astype(float) @ own[1].vectors.astype(float).T
-    exact = np.square(z[:k] / level.encoding(known).unit).sum(axis=0)  # type: ignore[union-attr]
-    noise = sum(level.own_noise(known, owner) for owner in owners)  # type: ignore[misc]
-    opened = np.rint(z).astype(np.int64) + noise
-    noisy = level.conclude(opened, [], Description(constant=(False,) * M_B), known)
+    exact = np.array([r2(source.matrix, y) for y in target.matrix])
+    noisy, k = published(source, target)
     return [
         ("mean ρ (the paper's)", rho.mean(axis=0), truth),
         ("mean absolute ρ", np.abs(rho).mean(axis=0), truth),
         ("largest absolute ρ", np.abs(rho).max(axis=0), truth),
-        ("predictive R², exact", predictive(exact, np.full(M_B, k), n), truth),
-        ("predictive R², published", predictive(noisy["explained"][0], np.full(M_B, k), n), truth),
+        ("predictive R², exact", predictive(exact, np.full(M_B, len(a)), n), truth),
+        ("predictive R², published", predictive(noisy, np.full(M_B, k), n), truth),
     ]
+
+
+def r2(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the share of y that all columns of x explain, by least squares."""
+    fitted = x.T @ np.linalg.lstsq(x.T.astype(float), y.astype(float), rcond=None)[0]
+    return float(fitted @ fitted / (y.astype(float) @ y))
+
+
+def published(source: Ranks, target: Ranks) -> tuple[np.ndarray, int]:
+    """Return R² of each target column as the level passes it on, and over how many directions."""
+    level, roster, vectors, stated = level_of(PLAN), PLAN.roster("C"), [], {}
+    owners = {roster.sources[0]: source, roster.target: target}
+    shapes = Shapes(source.n, {roster.sources[0]: source.m}, target.m)
+    for owner, ranks in owners.items():
+        said = stated[owner] = level.statements(ranks, owner.role, np.ones(ranks.m))
+        factors = level.factors(ranks, owner.role, shapes, said)
+        vectors.append(level.contribution(ranks, owner.role, shapes, said, factors).vectors.astype(float))
+    scales = {
+        owner: level.grid(owner.role, "ranges", source.n, len(said.constant), said.defined).scales(
+            level.sent_scales(said, owner.role)["ranges"]
+        )
+        for owner, said in stated.items()
+    }
+    defined = {owner: said.defined for owner, said in stated.items()}
+    known = replace(shapes, defined=defined, scales=scales)
+    noise = sum(level.own_noise(known, owner) for owner in owners)  # type: ignore[misc]
+    opened = np.rint(vectors[0] @ vectors[1].T).astype(np.int64) + noise
+    told = Descriptions(target=Description(constant=(False,) * target.m))
+    return level.conclude(opened, told, known)["explained"][0], defined[roster.sources[0]]
 
 
 def tables(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
