@@ -80,7 +80,10 @@ class Findings:
     @classmethod
     def of(cls, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
         """Make a copy of the numbers that a party has."""
-        return cls.complete(copy, cls.derive(copy, numbers, labels))
+        tables = cls.derive(copy, numbers, labels)
+        # What the target knows of its own features is used, and not kept: a saved copy may be shared.
+        own = {name: numbers[name] for name in ("own_correlations",) if name in numbers}
+        return cls(copy, {**tables, **cls.follow(copy, {**tables, **own})})
 
     @classmethod
     def complete(cls, copy: Copy, tables: Mapping[str, Any]) -> Findings:

@@ -63,7 +63,8 @@ class Strengths(Ranking):
         guesses = np.full(len(mu), math.nan)
         if two_sided and np.median(noise) > np.median(sampling):
             guesses = best_guesses(mu, np.square(sampling) + np.square(noise))
-        return {"ranks": rank_table(copy, tables["strengths"].index, mu, sampling, noise, p, guesses)}
+        own, features = tables.get("own_correlations"), tables["strengths"].index
+        return {"ranks": rank_table(copy, features, mu, sampling, noise, p, guesses, own)}
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
@@ -258,9 +259,13 @@ def rank_table(
     noise: Floats,
     p: Floats,
     guesses: Floats,
+    correlations: Floats | None = None,
 ) -> pd.DataFrame:
-    """Return the table `ranks`, of values that are to be ranked, and of their errors and p-values."""
-    variances = difference_variances(sampling, noise)
+    """Return the table `ranks`, of values that are to be ranked, and of their errors and p-values.
+
+    `correlations`, (m_B, m_B), are of the features with each other, if this copy knows them.
+    """
+    variances = difference_variances(sampling, noise, correlations)
     first, last = rank_ranges(values, variances, copy.plan["confidence"], copy.plan["order"])
     if copy.chosen:  # what was not chosen may have any rank
         first, last = np.ones_like(first), np.full_like(last, len(values))

@@ -38,6 +38,7 @@ from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.columns import Columns
+from mpc_spearman.statistics.rank_ranges import own_correlations
 
 
 def run_data_party(run: Run, frame: pa.Table | None) -> Result:
@@ -99,6 +100,8 @@ def _own_result(
     me, plan, own = run.roster.me, run.plan, Columns.of(ranks)
     if me.role is Role.TARGET:
         labels = shapes.labels(known.get("source_names", ()), table.features)
+        if "strengths" in known and (own_related := own_correlations(ranks, plan.strength)) is not None:
+            known = {**known, "own_correlations": own_related}
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
     known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(own).items()}}

@@ -1,11 +1,30 @@
-"""Ranks as ranges: which places of a ranking its errors allow, and which neighbours it can tell apart."""
+"""Ranks as ranges: which places of a ranking the errors of strengths allow."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from mpc_spearman.config import Order
-from mpc_spearman.statistics.columns import Flags, Floats, Ints
+from mpc_spearman.config import Order, Strength
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.statistics.columns import Floats, Ints
+
+#: The most products of cells for which own correlations are computed: a second or so.
+_MOST = 2e10
+
+
+def own_correlations(ranks: Ranks, strength: Strength) -> Floats | None:
+    """Return how strengths of one's own features correlate if all are independent of the sources, (m, m).
+
+    Means of ρ correlate as the features do. Those of |ρ| never correlate below 0, which is returned. None if
+    there are too many cells.
+    """
+    if strength == "mean_abs":
+        return np.zeros((ranks.m, ranks.m))
+    if float(ranks.m) ** 2 * ranks.n > _MOST:
+        return None
+    lengths = np.sqrt(np.diag(ranks.gram))
+    both = np.outer(lengths, lengths)
+    return np.asarray(np.divide(ranks.gram, both, out=np.zeros(both.shape), where=both > 0))
 
 
 def difference_variances(
@@ -53,14 +72,3 @@ def rank_ranges(
     ahead = both & (values[:, None] - values > z * np.sqrt(variances))  # of row over column
     first, last = 1 + ahead.sum(axis=0), m - ahead.sum(axis=1)
     return np.where(known, first, m + 1), np.where(known, last, all_of)
-
-
-def unresolved(strengths: Floats, variances: Floats) -> Flags:
-    """Return whether each strength but the first, in the ranking's order, is too close to the previous.
-
-    Too close means less than 1.96 standard deviations of a difference, whose `variances` are (m, m), in the
-    same order. NaN always is.
-    """
-    of_neighbours = np.diagonal(variances, offset=1)
-    apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(of_neighbours)
-    return ~apart

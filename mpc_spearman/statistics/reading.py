@@ -88,17 +88,6 @@ def strength_errors(
     return errors
 
 
-def unresolved(strengths: Floats, error: Floats | float) -> Flags:
-    """Return whether each strength but the first, in the ranking's order, is too close to the previous.
-
-    Too close means less than 1.96 standard errors of a difference of independent target columns; NaN always
-    is.
-    """
-    squares = np.broadcast_to(np.square(error), strengths.shape)
-    apart: Flags = np.abs(np.diff(strengths)) >= 1.96 * np.sqrt(squares[1:] + squares[:-1])
-    return ~apart
-
-
 def weakened(ranges: Floats, n: int) -> Flags:
     """Say which columns a choice of n rows from a table may often weaken, from their stated ranges alone.
 

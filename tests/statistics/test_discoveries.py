@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, spearmanr
 
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.discoveries import bound_on_all, found_intervals, selected_confidence
 from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
-from mpc_spearman.statistics.rank_ranges import difference_variances, rank_ranges, unresolved
+from mpc_spearman.statistics.rank_ranges import difference_variances, own_correlations, rank_ranges
 from mpc_spearman.statistics.shrinkage import best_guesses
 
 N, CONFIDENCE = 1000, 0.95
@@ -182,12 +183,22 @@ def test_ranges_by_hand() -> None:
     assert rank_ranges(np.array([0.3]), np.zeros((1, 1)), CONFIDENCE) == (1, 1)
 
 
-def test_neighbours_are_told_apart_by_their_own_correlation() -> None:
+def test_a_difference_varies_as_own_correlations_say() -> None:
     error, generator = np.full(2, 1.0), np.random.default_rng(5)
     for correlation in (0.9, -0.8):
         related = np.array([[1, correlation], [correlation, 1]])
         drawn = generator.normal(size=(4000, 2)) @ np.linalg.cholesky(related).T
-        variances = difference_variances(error, 0.0, related)
-        told_apart = np.mean([not unresolved(pair, variances)[0] for pair in drawn])
-        assert 0.035 <= told_apart <= 0.065
-    assert unresolved(np.array([0.5, np.nan]), difference_variances(error, 0.0, np.eye(2))).tolist() == [True]
+        variance = difference_variances(error, 0.0, related)[0, 1]
+        assert np.diff(drawn).std() == pytest.approx(np.sqrt(variance), rel=0.06)
+        assert variance <= difference_variances(error)[0, 1] == 4
+
+
+def test_own_correlations_are_those_of_ranks() -> None:
+    generator = np.random.default_rng(6)
+    base = generator.normal(size=200)
+    ranks = rank_columns([base, base + generator.normal(size=200), np.zeros(200)])
+    related = own_correlations(ranks, "mean")
+    assert related is not None
+    assert related[0, 1] == pytest.approx(spearmanr(base, ranks.matrix[1]).statistic)
+    assert not related[2].any()
+    assert not np.asarray(own_correlations(ranks, "mean_abs")).any()

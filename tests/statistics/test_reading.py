@@ -48,12 +48,6 @@ def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, es
         assert mu.mean() == pytest.approx(0.8 / math.sqrt(n - 1), rel=0.03)
 
 
-def test_neighbours_closer_than_two_standard_errors_of_their_difference_are_not_resolved() -> None:
-    mu = np.array([0.5, 0.3, 0.29, math.nan])
-    assert reading.unresolved(mu, 0.05).tolist() == [False, True, True]
-    assert reading.unresolved(mu, np.array([0.2, 0.05, 0.05, 0.05])).tolist() == [True, True, True]
-
-
 def test_a_flag_reaches_its_largest_coefficient_and_its_auc() -> None:
     n, upper, generator = 80, 20, np.random.default_rng(3)
     flag, score = np.arange(n) >= n - upper, generator.normal(size=n) + (np.arange(n) >= n - upper)
