@@ -110,7 +110,7 @@ def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
     assert timeless(err) != err
     assert not set(out) & set("\x1b\r\x08\x07")
     lines = out.splitlines()
-    assert lines[0].startswith("The strongest of 6 pairs is ")
+    assert lines[0].startswith("No pair differs from chance (smallest q ")
     assert lines[-1] == "Report: deep/out/C/report.html"
     assert left(environment) == []
     assert files(folder) == ["a.csv", "b.csv", "deep", "plan.yaml"]
@@ -311,7 +311,7 @@ def test_on_a_terminal_progress_is_live_and_gone_at_the_end(start: Start, termin
     assert "\x1b[1A" in live  # drawn over again, in place
     assert "\x1b[2K" in live
     assert "━" not in after  # no bar is left
-    assert "ranks first of 3 features" in after
+    assert "No pair differs from chance" in after
 
 
 def test_ctrl_c_on_a_terminal(
