@@ -132,6 +132,7 @@ def parquet() -> bytes:
         ("t.csv", b'"id" "x"\n"1" "a" 1\n', f"{QUOTED}; if ' ' separates cells, set csv.delimiter to that"),
         ("t.csv", b'"id";"x"\n"a";1\n', f"{QUOTED}; if ';' separates cells, set csv.delimiter to that"),
     ],
+    ids=lambda value: "content" if isinstance(value, bytes) else value,  # which has the time in it
 )  # fmt: skip
 def test_a_file_that_is_not_what_its_name_says_is_named(
     name: str, content: bytes, said: str, tmp_path: Path

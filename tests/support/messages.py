@@ -30,11 +30,12 @@ PLANS = [
         opened_to=opened_to,
         precision=precision,
         top=top,
+        proofs=proofs,
         parties={Role.COORDINATOR: ("C",), Role.TARGET: ("B",), Role.SOURCE: ("A",)},
         granted=granted(grant, grant),
         on_inputs=on_inputs,
     )
-    for protocol, level, grant, opened_to, top, alignment, precision, on_inputs in itertools.product(
+    for protocol, level, grant, opened_to, top, alignment, precision, on_inputs, proofs in itertools.product(
         ("mpc", "he"),
         LEVELS,
         GRANTS,
@@ -43,7 +44,9 @@ PLANS = [
         ("same", "intersect"),
         ("statistical", "exact"),
         (frozenset[Role](), frozenset({Role.SOURCE, Role.TARGET})),
+        (False, True),
     )
+    if not proofs or (protocol, level, on_inputs) == ("mpc", "coefficients", frozenset())
     if level == "ranking" or (opened_to, top) == ("coordinator", False)
 ]
 
