@@ -25,24 +25,24 @@ from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import inputs, proved, rows
+from mpc_spearman.levels.coefficients_noise import CoefficientsNoise
 from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, SCALED, passed_on
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Foreseen, Level, column_cautions, impossible
-from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.levels.level import Descriptions, Foreseen, column_cautions, impossible
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
-from mpc_spearman.privacy.choice import chosen
-from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, summed, untied
+from mpc_spearman.privacy.scales import Grid, Stated
 from mpc_spearman.privacy.statements import Factors, Statements
-from mpc_spearman.statistics import columns, estimators, result_warnings, strengths
+from mpc_spearman.statistics import columns, estimators, result_warnings
 from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
+_ESTIMATORS: tuple[Estimator, ...] = ("tie_corrected", "paper")
 
-class Coefficients(Level):
+
+class Coefficients(CoefficientsNoise):
     """C opens S_pq = ⟨x_p, y_q⟩ of every pair, and computes coefficients, strengths and the ranking."""
 
     name: ClassVar[Reveal] = "coefficients"
@@ -169,13 +169,9 @@ class Coefficients(Level):
         if not self.plan.proofs:
             return super().foreseen(stated, role, shapes)
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
-        noise, error = (
-            proved.foreseen(self.plan, shapes.n, stated.lengths, others),
-            1 / math.sqrt(shapes.n - 1),
-        )
-        return Foreseen.of(
-            "coefficients", noise, error, "Use fewer columns, or more rows", of_coefficients=True
-        )
+        noise = proved.foreseen(self.plan, shapes.n, stated.lengths, others)
+        error, less = 1 / math.sqrt(shapes.n - 1), "Use fewer columns, or more rows"
+        return Foreseen.of("coefficients", noise, error, less, of_coefficients=True)
 
     def products(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened.
@@ -203,30 +199,19 @@ class Coefficients(Level):
         norms = self._norms(told, shapes.n)
         return np.divide(opened.astype(np.float64), norms, out=np.zeros(norms.shape), where=norms > 0)
 
-    def _norms(self, told: Descriptions, n: int) -> NDArray[np.float64]:
-        source, target = (
-            np.array([math.sqrt(total(n) - term) for term in ties])
-            for ties in (told.of_sources("ties"), told.target.ties)
-        )
-        norms: NDArray[np.float64] = np.outer(source, target)
-        return norms
-
     def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
         n, ties, target = shapes.n, told.of_sources("ties"), told.target
         ratios, errors = self.ratios(opened, told, shapes), self.errors(told, shapes)
+        noise: Numbers = {}
         if self._any_inputs:
             matrices, noise = self._with_noise(ratios, told, shapes), self._noise(errors, shapes)
         else:
             products = self.products(opened, told, shapes)
-            matrices, noise = (
-                {
-                    name: estimators.coefficients(products, ties, target.ties, n, name)
-                    for name in ("tie_corrected", "paper")
-                },
-                {},
-            )
-        of_each = [estimators.strengths(matrix, self.plan.strength)[0] for matrix in matrices.values()]
+            matrices = {
+                name: estimators.coefficients(products, ties, target.ties, n, name) for name in _ESTIMATORS
+            }
+        of_each = [estimators.strengths(matrices[name], self.plan.strength)[0] for name in _ESTIMATORS]
         rho = matrices[self.plan.estimator]
         mu, counts = estimators.strengths(rho, self.plan.strength)
         return {
@@ -264,154 +249,7 @@ class Coefficients(Level):
             *(result_warnings.cancellations(names, mean, mean_abs) if plan.strength == "mean" else ()),
         ]
 
-    def published(
-        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
-    ) -> Numbers:
-        """Add noise to coefficients, whose means are strengths; to strengths if only these are granted.
-
-        Before noise nothing depends on products in steps: no limit, no NaN and no count. What is undefined
-        follows from what was stated. Of the strongest alone (`results.strongest`) half the loss is for the
-        choice. All else of such a copy comes from the numbers chosen.
-        """
-        if not self.noisy:
-            return numbers
-        plan, noise, k = self.plan, np.zeros(0), self.plan.results.strongest
-        loss = plan.privacy.loss / (1 if k is None else 2)
-        of_inputs = numbers.get("noise", np.zeros(1)), numbers.get("strengths_noise", np.zeros(1))
-        most = 1 + float(self._limit(shapes).max())
-        moving = joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0
-        averaged = max(1, int(moving[0].sum()))
-        defined, error = np.outer(*moving), 1 / math.sqrt(shapes.n - 1)
-        if plan.proofs:
-            rho, noise = proved.coefficients(plan, numbers["opened"], told, shapes.n)
-            rho = in_digits(rho, noise, error)
-            mu, counts, ranked = strengths.from_noisy(rho, noise, shapes.n, plan.strength, plan.estimator)
-            s = np.sqrt(np.square(noise).sum(axis=0)) / np.maximum(counts, 1)
-        elif grant == "coefficients":
-            of_columns = np.array(told.of_sources("factors"))
-            exact, s = self._bounded(numbers["ratios"], of_columns, told, shapes), self.deviations(shapes)
-            if k is not None:
-                s, ranges = self._of_few(joined(shapes.of_sources), shapes, k)
-                among = np.zeros_like(defined)
-                among[own if own is not None else slice(None)] = True
-                defined = chosen(exact, ranges, defined & among, k, loss)
-            rho, added = noisy(np.where(defined, exact, math.nan), s, loss, most)
-            noise = np.hypot(added, of_inputs[0])
-            rho = in_digits(rho, noise, error)
-            mu, counts, ranked = strengths.from_noisy(rho, noise, shapes.n, plan.strength, plan.estimator)
-            s = np.sqrt(np.square(added).sum(axis=0)) / np.maximum(counts, 1)
-            s = np.hypot(s, of_inputs[1])
-        else:
-            rho = numbers["coefficients"]
-            has = moving[1] & moving[0].any()
-            means, both = self._means(numbers["ratios"], told, shapes)
-            s = deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
-            if k is not None:
-                few, ranges = self._of_few(both, shapes, k)
-                s, has = few[0], chosen(means[None], ranges, has[None], k, loss)[0]
-            counts = np.where(has, averaged, 0)
-            mu, s = noisy(np.where(has, means, math.nan) / averaged, s / averaged, loss, most)
-            s = np.hypot(s, of_inputs[1])
-            ranked = mu = in_digits(mu, s, error / math.sqrt(averaged))
-        unit = untied(shapes.n)
-        return {
-            **numbers,
-            "coefficients": rho,
-            "noise": noise,
-            "strengths": mu,
-            "counts": counts,
-            "strengths_noise": s,
-            "positions": estimators.positions(ranked, plan.order),
-            "source_ties": np.array(told.of_sources("stated_ties")),
-            "source_skewness": np.array(told.of_sources("stated_skewness")),
-            "source_ranges": joined(shapes.of_sources).widths / unit,
-            "target_ties": np.array(told.target.stated_ties),
-            "target_skewness": np.array(told.target.stated_skewness),
-            "target_ranges": shapes.of_target.widths / unit,
-        }
-
-    def _of_few(
-        self, rows: Scales, shapes: Shapes, k: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the noise that each of k chosen numbers needs, for half the loss, and R_p·R_q of each.
-
-        Each changes by at most R_p·R_q if two rows are exchanged, and all together, in these, by at most
-        √(D_A·D_B).
-        """
-        ranges: NDArray[np.float64] = np.outer(rows.widths, shapes.of_target.widths)
-        spread = min(k, rows.spread * shapes.of_target.spread)
-        return ranges * math.sqrt(spread / self.plan.privacy.loss) * (1 + 2.0**-30), ranges
-
-    def _means(
-        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
-    ) -> tuple[NDArray[np.float64], Scales]:
-        """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
-        if self.plan.strength == "mean_abs":
-            exact = abs(self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes))
-            both = summed(shapes.of_multiplied(source) for source in self._covered(shapes))
-        else:
-            of_sums = [source.sum_factor for source in told.sources for _ in source.factors]
-            exact = self._bounded(ratios, np.array(of_sums), told, shapes)
-            sums = shapes.multiplied_sums or shapes.of_sums
-            both = summed(sums[source] for source in self._covered(shapes))
-        return exact.sum(axis=0), both
-
-    def _covered(self, shapes: Shapes) -> list[Party]:
-        """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""
-        if not self.adds_to_inputs(shapes.target):
-            return list(shapes.features)
-        return [source for source in shapes.features if not self.adds_to_inputs(source)]
-
-    def _bounded(
-        self, ratios: NDArray[np.float64], own: NDArray[np.float64], told: Descriptions, shapes: Shapes
-    ) -> NDArray[np.float64]:
-        """Return coefficients before noise, times the factors of both sides (`own` are the sources').
-
-        As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
-        back to 0, instead of being cut or undefined. Nothing that is opened lies beyond twice that. So a
-        party that adds to its term cannot make the result depend on the other's columns in steps.
-        """
-        n, full, most = shapes.n, total(shapes.n), 1 + self._limit(shapes)
-        exact: NDArray[np.float64] = np.sign(ratios) * np.clip(
-            np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None
-        )
-        exact *= np.outer(own, told.target.factors)
-        if self.plan.estimator == "paper":
-            ties = (np.array(terms, dtype=float) for terms in (told.of_sources("ties"), told.target.ties))
-            exact = exact * self._norms(told, n) / full + np.add.outer(*ties) / (2 * full)
-        return exact
-
-    def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        own = shapes.rows(source)
-        noise = numbers["noise"][own] if "noise" in numbers else np.zeros(0)
-        return {**numbers, "coefficients": numbers["coefficients"][own], "noise": noise}
-
-    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
-        """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
-        plan, others = self.plan, None
-        if plan.privacy.unit == "value":
-            receiving = ((plan.results.target, shapes.m_target), (plan.results.sources, shapes.m_sources))
-            others = max(columns for grant, columns in receiving if grant != "nothing")
-        target, covered = shapes.of_multiplied(shapes.target), self._covered(shapes)
-        if not self._any_inputs or not self.adds_to_inputs(shapes.target):
-            sources = joined(map(shapes.of_multiplied, shapes.features))
-            return deviations(sources, target, plan.privacy.loss, others)
-        # An exchange at a source changes its own products alone.
-        noise = np.zeros((shapes.m_sources, shapes.m_target))
-        for source in covered:
-            own = shapes.of_multiplied(source)
-            noise[shapes.rows(source)] = deviations(own, target, plan.privacy.loss, others)
-        return noise
-
     # --- with noise on inputs
-
-    @property
-    def _any_inputs(self) -> bool:
-        return self.role_on_inputs(Role.SOURCE) or self.role_on_inputs(Role.TARGET)
-
-    def _limit(self, shapes: Shapes) -> NDArray[np.float64]:
-        """Return the most by which noise on inputs changes a coefficient, (m_A, m_B), or (1,) without."""
-        return REACH * self.input_noise(shapes).of_products if self._any_inputs else np.zeros(1)
 
     def _noise(self, errors: NDArray[np.float64], shapes: Shapes) -> Numbers:
         """Return the noise on inputs in coefficients and strengths.
@@ -427,8 +265,7 @@ class Coefficients(Level):
         self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
     ) -> dict[Estimator, NDArray[np.float64]]:
         """Return coefficients under both estimators; NaN of constants, and of what no columns give."""
-        norms, full = self._norms(told, shapes.n), total(shapes.n)
-        possible = (abs(ratios) <= 1 + self._limit(shapes) + self.error(shapes.n)) & (norms > 0)
+        norms, n = self._norms(told, shapes.n), shapes.n
+        possible = (abs(ratios) <= 1 + self._limit(shapes) + self.error(n)) & (norms > 0)
         rho = np.where(possible, ratios, math.nan)
-        ties = (np.array(terms, dtype=float) for terms in (told.of_sources("ties"), told.target.ties))
-        return {"tie_corrected": rho, "paper": rho * norms / full + np.add.outer(*ties) / (2 * full)}
+        return {"tie_corrected": rho, "paper": rho * norms / total(n) + told.tie_shares(n)}

@@ -67,6 +67,12 @@ class Descriptions:
         """Return one thing of the columns of all sources."""
         return [value for source in self.sources for value in getattr(source, what)]
 
+    def tie_shares(self, n: int) -> NDArray[np.float64]:
+        """Return (T_x + T_y)/(2N) of every pair, (m_A, m_B), which eq. 2 adds to S/N."""
+        ties = (np.array(terms, dtype=float) for terms in (self.of_sources("ties"), self.target.ties))
+        shares: NDArray[np.float64] = np.add.outer(*ties) / (2 * total(n))
+        return shares
+
 
 @dataclass(frozen=True)
 class Foreseen:
@@ -239,8 +245,8 @@ class Level(ABC):
 
     def input_steps(self, scales: Scales, role: Role, shapes: Shapes) -> NDArray[np.int64]:
         """Return the standard deviation of noise on inputs with these scales, (vectors,), in integers."""
-        found = input_deviations(scales, self.plan.privacy.loss, self.plan.privacy.unit)
-        return np.ceil(found * self.unit(role, shapes)).astype(np.int64)
+        deviations = input_deviations(scales, self.plan.privacy.loss, self.plan.privacy.unit)
+        return np.ceil(deviations * self.unit(role, shapes)).astype(np.int64)
 
     def input_noise(self, shapes: Shapes) -> InputNoise:
         """Return how much noise all owners have on their inputs, in their vectors' unit."""

@@ -95,9 +95,8 @@ def coefficients(plan: Plan, opened: NDArray[np.int64], told: Descriptions, n: i
     s = np.divide(sigma, lengths_stated, out=np.zeros(by.shape), where=~constant)
     needed = np.clip(np.ceil(s / by * _FLOAT64), sigma, _MOST * sigma).astype(np.int64)
     noisy = nearest(opened + discrete_gaussian(needed), width_of(result_bound(plan, n, m_sources, m_target)))
-    rho: Floats = noisy * by
+    rho = noisy * by
     if plan.estimator == "paper":
-        ties_of = (np.array(terms, dtype=float) for terms in (told.of_sources("ties"), told.target.ties))
-        rho = rho + np.add.outer(*ties_of) / (2 * total(n))
+        rho = rho + told.tie_shares(n)
     rho[constant] = math.nan
     return rho, s

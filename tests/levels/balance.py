@@ -61,5 +61,7 @@ class Balance(Coefficients):
     def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
         return []
 
-    def published(self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes) -> Numbers:
+    def published(
+        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+    ) -> Numbers:
         return {name: np.round(values, 2) for name, values in numbers.items()}

@@ -1,0 +1,195 @@
+"""The noise with which C passes on coefficients, or their means, at ``coefficients`` and ``differences``.
+
+C has exact numbers, or those with the noise on inputs. What is passed on without noise is as C has it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import total
+from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.levels import proved
+from mpc_spearman.levels.level import Descriptions, Level
+from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.parties import Party, Role
+from mpc_spearman.privacy.choice import chosen
+from mpc_spearman.privacy.gaussian import REACH
+from mpc_spearman.privacy.scales import Scales, deviations, joined, summed, untied
+from mpc_spearman.statistics import estimators, strengths
+
+
+class CoefficientsNoise(Level):
+    """A level whose numbers are coefficients: how noise is added to them, and to strengths."""
+
+    def published(
+        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+    ) -> Numbers:
+        """Add noise to coefficients, whose means are strengths; to strengths if only these are granted.
+
+        Before noise nothing depends on products in steps: no limit, no NaN and no count. What is undefined
+        follows from what was stated. Of the strongest alone (`results.strongest`) half the loss is for the
+        choice. All else of such a copy comes from the numbers chosen.
+        """
+        if not self.noisy:
+            return numbers
+        plan, n, no_noise = self.plan, shapes.n, np.zeros(1)
+        if plan.proofs or grant == "coefficients":
+            if plan.proofs:
+                rho, added = proved.coefficients(plan, numbers["opened"], told, n)
+            else:
+                rho, added = self._noisy_coefficients(numbers["ratios"], told, shapes, own)
+            noise = np.hypot(added, numbers.get("noise", no_noise))
+            rho = in_digits(rho, noise, 1 / math.sqrt(n - 1))
+            mu, counts, ranked = strengths.from_noisy(rho, noise, n, plan.strength, plan.estimator)
+            s = np.sqrt(np.square(added).sum(axis=0)) / np.maximum(counts, 1)
+            s = np.hypot(s, numbers.get("strengths_noise", no_noise))
+        else:
+            rho, noise = numbers["coefficients"], np.zeros(0)
+            mu, added, counts = self._noisy_means(numbers["ratios"], told, shapes)
+            s = np.hypot(added, numbers.get("strengths_noise", no_noise))
+            ranked = mu = in_digits(mu, s, 1 / math.sqrt(n - 1) / math.sqrt(self._averaged(shapes)))
+        unit = untied(n)
+        return {
+            **numbers,
+            "coefficients": rho,
+            "noise": noise,
+            "strengths": mu,
+            "counts": counts,
+            "strengths_noise": s,
+            "positions": estimators.positions(ranked, plan.order),
+            "source_ties": np.array(told.of_sources("stated_ties")),
+            "source_skewness": np.array(told.of_sources("stated_skewness")),
+            "source_ranges": joined(shapes.of_sources).widths / unit,
+            "target_ties": np.array(told.target.stated_ties),
+            "target_skewness": np.array(told.target.stated_skewness),
+            "target_ranges": shapes.of_target.widths / unit,
+        }
+
+    def _noisy_coefficients(
+        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes, own: slice | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
+        k, loss = self.plan.results.strongest, self._loss_of_noise
+        exact = self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes)
+        defined = np.outer(joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0)
+        s = self.deviations(shapes)
+        if k is not None:
+            s, ranges = self._of_few(joined(shapes.of_sources), shapes, k)
+            among = np.zeros_like(defined)
+            among[own if own is not None else slice(None)] = True
+            defined = chosen(exact, ranges, defined & among, k, loss)
+        return noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
+
+    def _noisy_means(
+        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
+        k, loss, averaged = self.plan.results.strongest, self._loss_of_noise, self._averaged(shapes)
+        has = (shapes.of_target.widths > 0) & (joined(shapes.of_sources).widths > 0).any()
+        means, both = self._means(ratios, told, shapes)
+        s = deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
+        if k is not None:
+            few, ranges = self._of_few(both, shapes, k)
+            s, has = few[0], chosen(means[None], ranges, has[None], k, loss)[0]
+        most = 1 + float(self._limit(shapes).max())
+        mu, s = noisy(np.where(has, means, math.nan) / averaged, s / averaged, loss, most)
+        return mu, s, np.where(has, averaged, 0)
+
+    @property
+    def _loss_of_noise(self) -> float:
+        """The privacy loss that is left for noise: half of it, if the other half is for a choice."""
+        return self.plan.privacy.loss / (1 if self.plan.results.strongest is None else 2)
+
+    def _averaged(self, shapes: Shapes) -> int:
+        """Return how many columns of the sources are not constant, or 1."""
+        return max(1, int((joined(shapes.of_sources).widths > 0).sum()))
+
+    def _of_few(
+        self, rows: Scales, shapes: Shapes, k: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the noise that each of k chosen numbers needs, for half the loss, and R_p·R_q of each.
+
+        Each changes by at most R_p·R_q if two rows are exchanged, and all together, in these, by at most
+        √(D_A·D_B).
+        """
+        ranges: NDArray[np.float64] = np.outer(rows.widths, shapes.of_target.widths)
+        spread = min(k, rows.spread * shapes.of_target.spread)
+        return ranges * math.sqrt(spread / self.plan.privacy.loss) * (1 + 2.0**-30), ranges
+
+    def _means(
+        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+    ) -> tuple[NDArray[np.float64], Scales]:
+        """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
+        if self.plan.strength == "mean_abs":
+            exact = abs(self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes))
+            both = summed(shapes.of_multiplied(source) for source in self._covered(shapes))
+        else:
+            of_sums = [source.sum_factor for source in told.sources for _ in source.factors]
+            exact = self._bounded(ratios, np.array(of_sums), told, shapes)
+            sums = shapes.multiplied_sums or shapes.of_sums
+            both = summed(sums[source] for source in self._covered(shapes))
+        return exact.sum(axis=0), both
+
+    def _covered(self, shapes: Shapes) -> list[Party]:
+        """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""
+        if not self.adds_to_inputs(shapes.target):
+            return list(shapes.features)
+        return [source for source in shapes.features if not self.adds_to_inputs(source)]
+
+    def _bounded(
+        self, ratios: NDArray[np.float64], own: NDArray[np.float64], told: Descriptions, shapes: Shapes
+    ) -> NDArray[np.float64]:
+        """Return coefficients before noise, times the factors of both sides (`own` are the sources').
+
+        As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
+        back to 0, instead of being cut or undefined. Nothing that is opened lies beyond twice that. So a
+        party that adds to its term cannot make the result depend on the other's columns in steps.
+        """
+        n, most = shapes.n, 1 + self._limit(shapes)
+        exact: NDArray[np.float64] = np.sign(ratios) * np.clip(
+            np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None
+        )
+        exact *= np.outer(own, told.target.factors)
+        if self.plan.estimator == "paper":
+            exact = exact * self._norms(told, n) / total(n) + told.tie_shares(n)
+        return exact
+
+    def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
+        own = shapes.rows(source)
+        noise = numbers["noise"][own] if "noise" in numbers else np.zeros(0)
+        return {**numbers, "coefficients": numbers["coefficients"][own], "noise": noise}
+
+    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
+        plan, others = self.plan, None
+        if plan.privacy.unit == "value":
+            receiving = ((plan.results.target, shapes.m_target), (plan.results.sources, shapes.m_sources))
+            others = max(columns for grant, columns in receiving if grant != "nothing")
+        target, covered = shapes.of_multiplied(shapes.target), self._covered(shapes)
+        if not self._any_inputs or not self.adds_to_inputs(shapes.target):
+            sources = joined(map(shapes.of_multiplied, shapes.features))
+            return deviations(sources, target, plan.privacy.loss, others)
+        # An exchange at a source changes its own products alone.
+        noise = np.zeros((shapes.m_sources, shapes.m_target))
+        for source in covered:
+            own = shapes.of_multiplied(source)
+            noise[shapes.rows(source)] = deviations(own, target, plan.privacy.loss, others)
+        return noise
+
+    def _norms(self, told: Descriptions, n: int) -> NDArray[np.float64]:
+        sides = (told.of_sources("ties"), told.target.ties)
+        source, target = ([math.sqrt(total(n) - term) for term in ties] for ties in sides)
+        return np.outer(source, target)
+
+    @property
+    def _any_inputs(self) -> bool:
+        return self.role_on_inputs(Role.SOURCE) or self.role_on_inputs(Role.TARGET)
+
+    def _limit(self, shapes: Shapes) -> NDArray[np.float64]:
+        """Return the most by which noise on inputs changes a coefficient, (m_A, m_B), or (1,) without."""
+        return REACH * self.input_noise(shapes).of_products if self._any_inputs else np.zeros(1)
