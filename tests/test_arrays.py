@@ -84,17 +84,16 @@ def test_vectors_in_files_are_those_in_memory(
     settings: dict[str, str], role: Role, both: list[Ranks]
 ) -> None:
     level, shapes = made(**settings)
-    here, there = (level.contribution(ranks, role, shapes) for ranks in both)
+    stated, also = (level.statements(ranks, role, np.ones(3)) for ranks in both)
+    assert (stated.vectors, stated.sum) == (also.vectors, also.sum)
+    here, there = (
+        level.contribution(ranks, role, shapes, stated, level.factors(ranks, role, shapes, stated))
+        for ranks in both
+    )
     assert not isinstance(here.vectors, np.memmap)
     assert isinstance(there.vectors, np.memmap)
     assert here.vectors.dtype == there.vectors.dtype
     assert np.array_equal(here.vectors, there.vectors)
-    stated, also = (
-        level.scales(own, ranks, role, shapes) for own, ranks in zip((here, there), both, strict=True)
-    )
-    assert stated == also
-    foreseen = [level.foreseen(ranks, role, shapes) for ranks in both]
-    assert np.array_equal(foreseen[0].noise, foreseen[1].noise)
 
 
 def test_columns_whitened_in_files_are_those_in_memory_but_for_their_rotation(both: list[Ranks]) -> None:
