@@ -69,8 +69,13 @@ def rows_needed(plan: Plan, source: int, target: int) -> int:
     while high - low > 1:
         rows = (low + high) // 2
         low, high = (rows, high) if noise_ratio(plan, rows, source, target) > 1 else (low, rows)
-    step: int = 10 ** max(0, len(str(high)) - 2)
-    return -(-high // step) * step
+    return _up(high)
+
+
+def _up(rows: int) -> int:
+    """Round up to two digits."""
+    step: int = 10 ** max(0, len(str(rows)) - 2)
+    return -(-rows // step) * step
 
 
 def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
@@ -92,29 +97,26 @@ def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
         needed *= 1 + times * of_source
     if plan.parties.target.noise == "inputs":
         needed *= 1 + times * of_target
-    step: int = 10 ** max(0, len(str(math.ceil(needed))) - 2)
-    return -(-math.ceil(needed) // step) * step
+    return _up(math.ceil(needed))
 
 
 def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
     """Say in a sentence how many rows columns of some sizes need, or of `EXAMPLES`; nothing without noise."""
     if plan.results.precision == "exact":
         return []
-    if names := on_inputs(plan):
-        found = [
-            f"{source} × {target} columns about {rows_on_inputs(plan, source, target):,}"
-            for source, target in sizes or [(m, m) for m in EXAMPLES]
-        ]
+    names = on_inputs(plan)
+    rows_for = rows_on_inputs if names else rows_needed
+    rows = ", ".join(
+        f"{source} × {target} columns about {rows_for(plan, source, target):,}"
+        for source, target in sizes or [(m, m) for m in EXAMPLES]
+    )
+    if names:
         return [
             f"rows needed to find a correlation of {SHOWN} in 8 of 10 samples, with noise on the inputs of "
-            f"{', '.join(names)}: {', '.join(found)}"
+            f"{', '.join(names)}: {rows}"
         ]
-    found = [
-        f"{source} × {target} columns about {rows_needed(plan, source, target):,}"
-        for source, target in sizes or [(m, m) for m in EXAMPLES]
-    ]
     each = " for each source and the target" if len(plan.parties.sources) > 1 else ""
     return [
-        f"rows needed{each}, so that noise is no larger than chance variation: {', '.join(found)}; more if "
+        f"rows needed{each}, so that noise is no larger than chance variation: {rows}; more if "
         "columns are related or have many ties"
     ]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.findings.coefficients import column_table
+from mpc_spearman.findings.coefficient_tables import column_table
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.levels import findings_of
 from mpc_spearman.results import report, saved

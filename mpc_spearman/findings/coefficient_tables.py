@@ -1,0 +1,220 @@
+"""The tables of a copy with the coefficient of every pair of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.sections import RATE
+from mpc_spearman.findings.strengths import Strengths, errors_of, rank_table
+from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
+from mpc_spearman.statistics import estimators, pvalues, reading
+from mpc_spearman.statistics import strengths as strength_tests
+from mpc_spearman.statistics.columns import Columns, Flags, Ties
+from mpc_spearman.statistics.discoveries import found_intervals
+from mpc_spearman.statistics.mean_squares import mean_squares, null_errors, related_at_most
+from mpc_spearman.statistics.shrinkage import best_guesses
+
+_ENDS = ("low", "high")
+
+
+def _of_both(labels: Labels, target: str) -> Sequence[Any]:
+    return [*labels.sources, *((target, name) for name in labels.target)]
+
+
+def _with_ends(labels: Labels, target: str) -> Sequence[Any]:
+    return [(*row, end) for row in labels.sources for end in _ENDS]
+
+
+def _word(ties: str) -> str:
+    return Ties.named(ties).word
+
+
+def _matrix(words: str, file: str) -> Form:
+    return Form(words, file, rows=source_features)
+
+
+class CoefficientTables(Strengths):
+    """Coefficients, the ties of the columns they are of, and the noise in them; the rest is derived."""
+
+    tables: ClassVar[Mapping[str, Form]] = {
+        "coefficients": _matrix("coefficients", "matrix.csv"),
+        "columns": Form(
+            "columns' ties", "columns.csv", ("party", "feature"),
+            {"ties": _word, "skewness": float, "gaps": float}, _of_both,
+        ),
+        "noise": _matrix("standard deviations of the noise", "noise.csv"),
+        "ranges": Form(
+            "columns' stated ranges", "ranges.csv", ("party", "feature"),
+            {"range": float, "weakened": bool}, _of_both,
+        ),
+        "pvalues": _matrix("p-values", "pvalues.csv"),
+        "intervals": Form(
+            "confidence intervals", "intervals.csv", ("party", "feature", "bound"), None, _with_ends
+        ),
+        "qvalues": _matrix("q-values", "qvalues.csv"),
+        "guesses": _matrix("best guesses", "guesses.csv"),
+        **Strengths.tables,
+        "estimators": Form(
+            "strengths under both estimators", "estimators.csv", ("feature",),
+            {"tie_corrected": float, "paper": float}, target_features, coordinator="they reveal all ties",
+        ),
+    }  # fmt: skip
+
+    @classmethod
+    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+        source, target = (
+            Columns(*(numbers[f"{side}_{what}"] for what in ("ties", "skewness", "gaps")))
+            for side in ("source", "target")
+        )
+        columns = column_table(_of_both(labels, copy.target), source, target)
+        rows: Any = columns.index[: len(labels.sources)]
+        rows = rows.remove_unused_levels()
+        features = pd.Index(list(labels.target), dtype="object")
+        tables = {
+            name: pd.DataFrame(numbers[name], rows, features)
+            for name in ("coefficients", "noise")
+            if name in numbers
+        }
+        if "source_ranges" in numbers and "target_ranges" in numbers:
+            stated = np.concatenate([numbers["source_ranges"], numbers["target_ranges"]])
+            tables["ranges"] = pd.DataFrame({"range": stated}, columns.index)
+        if "estimators" in numbers:
+            names = list(cls.tables["estimators"].columns or ())
+            tables["estimators"] = pd.DataFrame(numbers["estimators"], features, names)
+        return {**super().derive(copy, numbers, labels), **tables, "columns": columns}
+
+    @classmethod
+    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Compute p- and q-values, intervals of what is found, and best guesses where noise is large.
+
+        A coefficient of a column that may be weakened has no interval: it may lie too near to 0. Intervals
+        and q-values of pairs chosen as the strongest allow for the choice among all pairs.
+        """
+        matrix, columns, noise = (tables.get(name) for name in ("coefficients", "columns", "noise"))
+        if matrix is None or columns is None:
+            return {}
+        pairs, rho = evidence(copy, columns, len(matrix), noise), matrix.to_numpy()
+        stated = tables.get("ranges")
+        if stated is not None:
+            stated = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), copy.n))
+        weak = weakened_pairs(stated, *rho.shape)
+        p = pvalues.pvalues(rho, **pairs)
+        tests = None
+        if copy.chosen:
+            tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
+            tests = int(np.broadcast_to(tested, rho.shape).sum())
+        q = pvalues.qvalues(p, tests)
+        found = (q <= RATE) & ~weak
+        ends = np.stack(found_intervals(rho, found, copy.plan["confidence"], tests, **pairs), axis=1)
+        bounds = pd.MultiIndex.from_tuples(
+            [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
+        )
+        derived = {
+            "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
+            "intervals": pd.DataFrame(ends.reshape(-1, matrix.shape[1]), bounds, matrix.columns),
+            "qvalues": pd.DataFrame(q, matrix.index, matrix.columns),
+            **cls._ranks(copy, tables),
+            **({} if stated is None else {"ranges": stated}),
+        }
+        sampling = 1 / (copy.n - 1)
+        if not copy.chosen and np.nanmedian(np.square(pairs["noise"])) > sampling:
+            guesses = best_guesses(rho, np.square(pairs["noise"]) + sampling)
+            derived["guesses"] = pd.DataFrame(guesses, matrix.index, matrix.columns)
+        return derived
+
+    @classmethod
+    def _ranks(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+        """Test strengths; means of |ρ| with noise by their squares, as far as the whole matrix is known."""
+        if copy.chosen:
+            return {}  # strengths are of the chosen pairs alone
+        if not cls.by_squares(copy, tables):
+            return super().follow(copy, tables)
+        if "errors" not in tables or (copy.role == "source" and len(copy.sources) > 1):
+            return {}
+        noise = tables["noise"].to_numpy()
+        squares = mean_squares(tables["coefficients"].to_numpy(), noise, copy.n)
+        _, sampling, _ = errors_of(tables)
+        length = float(sampling.max()) * math.sqrt(copy.n - 1)
+        errors = null_errors(noise, related_at_most(length, len(noise)), copy.n)
+        chance_gives = float(np.square(noise).mean()) + 1 / (copy.n - 1)
+        p = strength_tests.pvalues(squares + chance_gives, errors, chance_gives, two_sided=False)
+        unknown = np.full(len(squares), math.nan)
+        return {"ranks": rank_table(copy, tables["strengths"].index, squares, errors, 0 * errors, p, unknown)}
+
+    @classmethod
+    def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
+        """Return all sources' rows under each other, and what follows from all of them."""
+        matrix = pd.concat([part.held["coefficients"] for part in parts])
+        described = pd.concat([part.held["columns"] for part in parts])
+        of_target = described.index.get_level_values("party") == copy.target
+        columns = pd.concat([described[~of_target], described[of_target & ~described.index.duplicated()]])
+        tables = {"coefficients": matrix, "columns": columns}
+        if all("noise" in part.held for part in parts):
+            tables["noise"] = pd.concat([part.held["noise"] for part in parts])
+        if all("ranges" in part.held for part in parts):
+            stated = pd.concat([part.held["ranges"] for part in parts])
+            tables["ranges"] = stated[~stated.index.duplicated()].reindex(columns.index)
+        plan, rho = copy.plan, matrix.to_numpy()
+        mu, counts = estimators.strengths(rho, plan["strength"])
+        ranked = mu
+        if "noise" in tables:
+            noise = tables["noise"].to_numpy()
+            mu, counts, ranked = strength_tests.from_noisy(
+                rho, noise, copy.n, plan["strength"], plan["estimator"]
+            )
+        return {**tables, **cls.merged_means(copy, parts, mu, counts, ranked)}
+
+    def shows(self, numbers: Numbers) -> bool:
+        table, role = self.held["columns"], "source" if self.copy.role == "source" else "target"
+        mine = table.index.get_level_values("party") == self.copy.party
+        own_columns = known_columns(table[mine])
+        known = {f"{role}_{what}": getattr(own_columns, what) for what in ("ties", "skewness", "gaps")}
+        if "ranges" in self.held:
+            known[f"{role}_ranges"] = self.held["ranges"]["range"][mine].to_numpy()
+        return super().shows({**numbers, **known})
+
+    @staticmethod
+    def by_squares(copy: Copy, tables: Mapping[str, Any]) -> bool:
+        """Return whether strengths are root mean squares."""
+        noisy = "noise" in tables
+        return strength_tests.by_squares(copy.plan["strength"], copy.plan["estimator"], noisy=noisy)
+
+
+def column_table(names: Sequence[Any], *sides: Columns) -> pd.DataFrame:
+    """Label what is known of columns, of one side or one after the other, with parties and features."""
+    index = pd.MultiIndex.from_tuples(list(names), names=["party", "feature"])
+    words = [Ties(value).word for columns in sides for value in columns.ties]
+    skewness = np.concatenate([columns.skewness for columns in sides])
+    gaps = np.concatenate([np.broadcast_to(columns.gaps, columns.ties.shape) for columns in sides])
+    return pd.DataFrame({"ties": words, "skewness": skewness, "gaps": gaps}, index=index)
+
+
+def known_columns(table: pd.DataFrame) -> Columns:
+    """Give what is known of columns as the statistics take it."""
+    classes = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
+    return Columns(classes, table["skewness"].to_numpy(), table["gaps"].to_numpy())
+
+
+def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flags:
+    """Return the pairs of which a column may be weakened, (rows, columns)."""
+    if ranges is None:
+        return np.zeros((rows, columns), dtype=bool)
+    flags = ranges["weakened"].to_numpy(dtype=bool)
+    return np.asarray(flags[:rows, None] | flags[rows:])
+
+
+def evidence(copy: Copy, columns: pd.DataFrame, rows: int, noise: pd.DataFrame | None) -> dict[str, Any]:
+    """Gather the arguments of p-values and intervals, by name; the first `rows` columns are sources'."""
+    return {
+        "n": copy.n,
+        "source": known_columns(columns[:rows]).rows,
+        "target": known_columns(columns[rows:]),
+        "estimator": copy.plan["estimator"],
+        "noise": 0.0 if noise is None else noise.to_numpy(),
+    }
