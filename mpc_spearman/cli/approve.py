@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from mpc_spearman.cli.arguments import add_party, add_settings, day, party_plan, path, whole
-from mpc_spearman.cli.owner_page import beginning, purpose
+from mpc_spearman.cli.owner_page import beginning, columns, purpose
+from mpc_spearman.cli.owner_protection import membership
 from mpc_spearman.config import Plan
 from mpc_spearman.config.approval import approve
 from mpc_spearman.errors import PlanError
@@ -46,14 +47,8 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _approved(plan: Plan, party: str) -> Iterator[str]:
     """Yield what the officer approves: purpose, level, columns and who receives what."""
-    own = plan.owner(party)
+    yield from membership(plan, plan.roster(party))
     yield from purpose(plan)
     yield f"Level (reveal): {plan.reveal}"
-    if own.features is not None:
-        yield f"Columns: {', '.join(own.features)} of {own.table}"
-    else:
-        yield f"Columns: all of {own.table}{f' but {joined}' if (joined := ', '.join(own.exclude)) else ''}"
+    yield f"Columns: {columns(plan.owner(party))}"
     yield from beginning(plan, party)
-    if plan.alignment == "intersect":
-        others = [name for name in plan.names[1:] if name != party]
-        yield f"{', '.join(others)} will know which of their own people are in this table"

@@ -10,7 +10,8 @@ from itertools import groupby
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.cli.owner_page import PROVED, agreement, digest, exact_copy, page, parts, purpose
+from mpc_spearman.cli.owner_page import digest, line, page, parts, purpose
+from mpc_spearman.cli.owner_protection import PROVED, agreement, exact_copy
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.files import write_output
 from mpc_spearman.levels import level_of
@@ -51,13 +52,16 @@ def run(parsed: argparse.Namespace) -> int:
         print(printable(f"{digest(plan)}, for party {party}"))
         for part in parts(plan, party):
             print(part.title)
-            lines = (*part.lines, *(f"{who}: {what} ({how})" for who, what, how in part.rows))
-            print(printable("\n".join(f"  {line}" for line in lines), keep="\n"))
+            rows = (
+                f"{first}: {second}{f' ({last[0]})' if last else ''}" for first, second, *last in part.rows
+            )
+            for sentence in (*part.lines, *map(line, part.texts), *rows):
+                print(printable(f"  {sentence}", keep="\n"))
     return refusals[0].exit_code if refusals else 0
 
 
 def _print_everything(plan: Plan) -> None:
-    needed = (line[0].upper() + line[1:] for line in advice(plan))
+    needed = (sentence[0].upper() + sentence[1:] for sentence in advice(plan))
     print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan), *needed)), keep="\n"))
     level = level_of(plan)
     roles = {party.name: party.role for party in plan.roster(plan.names[0]).parties}

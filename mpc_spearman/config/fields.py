@@ -110,6 +110,12 @@ def seconds(meaning: str, default: float) -> Any:
     return setting(meaning, default, allowed, gt=0, le=1e6, allow_inf_nan=False)
 
 
+def page_text(meaning: str) -> Any:
+    """Declare a text that is printed on the page to sign."""
+    more = " Printed on the page to sign: docs/hosts.md#a-page-to-sign."
+    return setting(meaning + more, None, "a text of at most 1000 characters", max_length=1000)
+
+
 def optional_file(meaning: str) -> Any:
     """Declare a file that may be left out."""
     return setting(meaning, None, "a file path")

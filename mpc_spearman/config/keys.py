@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from mpc_spearman.config.fields import Count, Flag, Number, Section, Text, flag, setting, whole
+from mpc_spearman.config.fields import Count, Flag, Number, Section, Text, flag, page_text, setting, whole
 from mpc_spearman.config.parties import (
     Parties,
 )
@@ -65,17 +65,13 @@ class PlanKeys(Section):
         gt=0,
         lt=1,
     )
-    purpose: Text | None = setting(
-        "What the run is for. Printed on the page to sign: docs/hosts.md#a-page-to-sign.",
-        None,
-        "a text of at most 1000 characters",
-        max_length=1000,
+    purpose: Text | None = page_text("What the run is for.")
+    retention: Text | None = page_text("How long results are kept, and what happens to them then.")
+    responsibility: Text | None = page_text(
+        "Who is responsible for what under data protection law: controllers, joint controllers, processors."
     )
-    retention: Text | None = setting(
-        "How long results are kept, and what happens to them then. Printed on the page to sign.",
-        None,
-        "a text of at most 1000 characters",
-        max_length=1000,
+    transfers: Text | None = page_text(
+        "Whether data or results leave the legal area, such as the European Economic Area, and on what basis."
     )
     rows: Count | None = whole(
         "Use only the first `rows` rows, for trials. Left out: all. With noise, owners still read the whole "

@@ -20,6 +20,7 @@ from mpc_spearman.config.fields import (
     flag,
     key_bits,
     optional_file,
+    page_text,
     privacy_loss,
     setting,
     whole,
@@ -134,7 +135,7 @@ class Policy(Section):
 
 
 class AnyParty(Section):
-    """What every party has. All but its name and identity is local."""
+    """What every party has. All but its name, identity and organisation is local."""
 
     name: Name = setting(
         "The party's name, also that of its folder of results.",
@@ -146,6 +147,7 @@ class AnyParty(Section):
         None,
         "a line of `mpc-spearman init --party NAME`",
     )
+    organisation: Text | None = page_text("The organisation that this party is, and whom to contact there.")
     key: OptionalFile = optional_file(
         "This party's private key, as `mpc-spearman init --party NAME` makes it: docs/hosts.md#keys. `join` "
         "needs it, also at the coordinator."
@@ -157,6 +159,14 @@ class AnyParty(Section):
         None,
         "HOST:PORT, such as 10.0.0.7:29501",
     )
+
+
+class Page(Section):
+    """What the page to sign says of an owner's data, in the owner's words; local to that owner."""
+
+    people: Text | None = page_text("Whose data the table holds, and how many people these are.")
+    legal_basis: Text | None = page_text("The legal basis on which this owner takes part.")
+    retention: Text | None = page_text("How long this owner keeps its ledger, approvals and kept ranks.")
 
 
 class CoordinatorParty(AnyParty):
@@ -203,7 +213,7 @@ class Query(Section):
 
 
 class DataParty(TableKeys, AnyParty):
-    """A party with a table. All but its name and identity is local.
+    """A party with a table. All but its name, identity and organisation is local.
 
     `table` is None where the table is elsewhere: in another organisation, or in this program.
     """
@@ -223,6 +233,7 @@ class DataParty(TableKeys, AnyParty):
         "a file path, or query below it",
     )
     policy: Policy = Policy()
+    page: Page = Page()
     noise: Noise = setting(
         "Where noise protects this party's rows: in `results`, or on its `inputs`, which holds whatever the "
         "others do, and needs many more rows: docs/privacy.md#noise-on-inputs.",
@@ -252,7 +263,7 @@ class TargetParty(DataParty):
 
 AnyOne = CoordinatorParty | DataParty
 #: A party's keys that all parties agree on, since they define the run; its others are local.
-SHARED_BESIDE_NAME = ("name", "identity", "noise")
+SHARED_BESIDE_NAME = ("name", "identity", "organisation", "noise")
 LOCAL_BESIDE_NAME = TargetParty.model_fields.keys() - {*SHARED_BESIDE_NAME}  # whose keys include all others'
 
 

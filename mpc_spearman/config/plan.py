@@ -1,9 +1,10 @@
 """The plan of a run: what it computes, who takes part, and what each party keeps to itself.
 
 A plan is a YAML file (or a mapping in Python). Everything in it is **shared**, the same for all
-parties and compared when they meet, except what stands beside a party's ``name`` and ``identity``: its
-``key``, its ``table`` and how it is read, ``policy`` and ``listen`` (and the target's ``alignment_key``) are
-**local**, never sent and not in the digest. For a rehearsal on one machine a single file may hold both.
+parties and compared when they meet, except what stands beside a party's ``name``, ``identity`` and
+``organisation``: its ``key``, its ``table`` and how it is read, ``policy``, ``page`` and ``listen`` (and the
+target's ``alignment_key``) are **local**, never sent and not in the digest. For a rehearsal on one machine a
+single file may hold both.
 Between organisations local keys come from their owner's local file or command line alone, since somebody else
 writes the shared plan.
 """

@@ -84,12 +84,21 @@ _ABORT = (
     Field("phase", "text"),
 )
 _HELLO = (
-    Field("public_key", "bytes", (32,), tells="a public X25519 key made for this run"),
+    Field(
+        "public_key",
+        "bytes",
+        (32,),
+        tells="a public key made for this run, with which two parties agree on secret keys",
+    ),
     Field("nonce", "bytes", (32,)),
+)
+_LIMITS = (
+    "the limits of its policy: the fewest common rows (min_rows), the most ids of another party (max_ids), "
+    "and the largest share of these that may be without a match (max_unmatched)"
 )
 _OFFER = (
     Field("ids", "int64", (1,), "how many ids it offers for matching"),
-    Field("min_rows", "int64", (1,), "the limits min_rows, max_ids and max_unmatched of its policy"),
+    Field("min_rows", "int64", (1,), _LIMITS),
     Field("max_ids", "int64", (1,)),
     Field("max_unmatched", "float64", (1,)),
 )

@@ -27,8 +27,8 @@ def in_words(loss: float, unit: str, exact: str = "", having: str = "one party's
     but = f", except {exact}, whose own are exact" if exact else ""
     return (
         f"with {having}{but}, an attacker who knows everything else guesses right at "
-        f"most {guess(loss):.0%} of the time which of two {what} belongs to which of two people "
-        f"(privacy.loss: {loss:g}); several runs add up"
+        f"most {guess(loss):.0%} of the time, where a coin is right 50% of the time, which of two {what} "
+        f"belongs to which of two people (privacy.loss: {loss:g}); several runs add up"
     )
 
 

@@ -86,6 +86,8 @@ def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
         if one.counted and one.loss is not None:
             used = sum(getattr(balance, one.unit) for balance in known if balance.is_of(partner, one))
             parts.append(f"{partner} has used {used:g} of {policy.lifetime:g}, this run adds {one.loss:g}")
+    if refusal is not None:
+        parts.append("so this run will be refused")
     return f"the ledger is {ledger.path}: {'; '.join(parts) or 'this run adds no loss'}", refusal
 
 

@@ -118,7 +118,8 @@ def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys, 
     assert "draft: no identity yet of A;" in said(capsys, RANKING, *lines)
     whole = said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}")
     assert "draft" not in whole
-    said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}", "--party", "A", "--html")
+    signable = [*lines, f"parties.sources.A.identity={who['A']}", "purpose=a study", "retention=two years"]
+    said(capsys, RANKING, *signable, "--party", "A", "--html")
     page = (tmp_path / "ranking-A.html").read_text(encoding="utf-8")
     assert "Signature" in page
     assert "Draft" not in page
@@ -132,7 +133,7 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
     text = said(capsys, RANKING, "reveal=strengths", "--party", "B", code=6)
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
-    assert "What others learn from our table" in text  # the page all the same
+    assert "what others learn from our table" in text  # the page all the same
 
 
 def test_an_owner_is_told_where_its_ledger_is_and_what_it_has_used(capsys, tmp_path):
@@ -153,6 +154,7 @@ def test_an_owner_is_told_where_its_ledger_is_and_what_it_has_used(capsys, tmp_p
         assert main(["check", *checked]) == code
         assert f"the ledger is {sums}" in capsys.readouterr().out
         assert ("was told 4" in text) == (code != 0)
+        assert ("this run adds 2; so this run will be refused" in text) == (code != 0)
         to_each = told(load_plan(plan), load_plan(plan).roster("A"))
         ledger.charge(ChargedRun(party="A", plan="ab", rows=9, columns=1, told=to_each), 100.0)
     assert "`join` needs one" in said(capsys, plan, "--party", "A")
@@ -165,11 +167,13 @@ def test_an_owner_is_told_where_its_ledger_is_and_what_it_has_used(capsys, tmp_p
 def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp_path, party, setting):
     monkeypatch.chdir(tmp_path)
     plan = [RANKING, "reveal=strengths", setting] if setting != "opened_to=target" else [RANKING, setting]
-    why = 'purpose="<b> & why"'
+    plan, why = [*plan, "retention=two years"], 'purpose="<b> & why"'
     assert main(["explain", *plan, why, "--party", party, "--html"]) in (0, PolicyError.exit_code)
     page = (tmp_path / f"ranking-{party}.html").read_text(encoding="utf-8")
     assert "&lt;b&gt; &amp; why" in page
     for title in (
+        "Who learns which people are ours",
+        "What we receive",
         "What stays with us",
         "What protects the results",
         "What is not protected",
@@ -187,6 +191,55 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
             what = our(fact["what"].removeprefix("nothing: "))
             assert what in text or fact["what"] in text
             assert what in html.unescape(page) or fact["what"] in html.unescape(page)
+
+
+def signed_page(tmp_path: Path, *settings: str, **own: Any) -> str:
+    (tmp_path / "A.yaml").write_text(yaml.safe_dump({"party": "A", **own}), encoding="utf-8")
+    local = ["--local", str(tmp_path / "A.yaml"), "--html"]
+    assert main(["explain", CLUSTER, "purpose=a study", "retention=two years", *settings, *local]) == 0
+    return html.unescape((tmp_path / "cluster-A.html").read_text(encoding="utf-8"))
+
+
+def test_the_page_to_sign_has_the_parties_own_texts_or_blank_lines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = {"people": "insured in 2019", "legal_basis": "Art. 6 (1) f", "retention": "ten years"}
+    shared = ["responsibility=joint controllers", "transfers=none", "parties.target.organisation=A clinic"]
+    page = signed_page(tmp_path, *shared, table="insurer.csv", features=["visits"], page=texts)
+    for text in (*texts.values(), "joint controllers", "none", "A clinic", "a study", "two years"):
+        assert f"<td>{text}</tr>" in page
+    assert f"visits of {tmp_path / 'insurer.csv'}; no other column is used" in page
+    assert page.count('class="blank"') == 2  # the organisations of C and A
+    assert signed_page(tmp_path).count('class="blank"') == 8
+
+
+def test_the_page_to_sign_says_first_who_learns_which_people_are_ours_and_what_protects_them(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    page = signed_page(tmp_path, policy={"max_unmatched": 0.5, "lifetime": 3.0})
+    first, _, rest = page.partition('class="first"')[2].partition("</div>")
+    assert "B learns which of its own people are also in our table, even if the run stops later" in first
+    assert "at most 84% of the time, where a coin is right 50% of the time" in rest
+    assert "about two people at once is right at most 98% of the time" in rest
+    for key, value in (("max_unmatched", "0.5"), ("lifetime", "3"), ("min_rows", "30"), ("exact", "no")):
+        assert f"<td>{key}<td>{value}<td>" in rest
+    assert "min_key_bits" not in rest  # under MPC
+    assert "X25519" not in rest
+    digest = spoken(load_plan(CLUSTER, ["purpose=a study", "retention=two years"]).digest())
+    assert f'content: "draft {digest}"' in page
+    same = signed_page(tmp_path, "alignment=same")
+    assert "B already knows it: all tables have the same people" in same
+    assert "max_ids" not in same
+
+
+@pytest.mark.parametrize("missing", ["purpose", "retention"])
+def test_there_is_no_page_to_sign_without_purpose_and_retention(tmp_path, monkeypatch, capsys, missing):
+    monkeypatch.chdir(tmp_path)
+    settings = [f"{key}={' ' * (key == missing)!r}" for key in ("purpose", "retention")]
+    settings = [setting.replace("''", "text") for setting in settings]
+    assert main(["explain", CLUSTER, *settings, "--party", "A", "--html"]) == PlanError.exit_code
+    assert f"the page to sign needs the plan's {missing}: write `{missing}: ...`" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
 
 
 def test_an_owner_is_told_if_its_columns_are_mixed(capsys):

@@ -191,8 +191,9 @@ def test_an_officer_sees_what_is_approved(made: Path, capsys: pytest.CaptureFixt
     for line in (
         "Purpose: a study of costs",
         "Level (reveal): strengths",
-        f"Columns: all of {made / 'insurer.csv'} but salary",
-        "B will know which of their own people are in this table",
+        f"Columns: all of {made / 'insurer.csv'} but the id and salary, whose names are not sent",
+        "B learns which of its own people are also in our table, even if the run stops later. "
+        "C learns only how many.",
     ):
         assert line in said
     assert any(line.startswith("passed on: to B strengths") for line in said)

@@ -56,6 +56,7 @@ LOCAL: dict[str, Any] = {
         "protocols": ["mpc"],
         "results_to": [],
     },
+    "page": {"people": "secret people"},
 }
 
 
@@ -73,8 +74,13 @@ def with_secrets() -> Plan:
 
 
 def test_nothing_local_is_shared() -> None:
-    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity", "noise"}
-    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {"name", "identity", "noise"}
+    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity", "organisation", "noise"}
+    assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {
+        "name",
+        "identity",
+        "organisation",
+        "noise",
+    }
     plan = with_secrets()
     text = plan.canonical_json()
     assert plan.parties.target.id == ("secret_id",)
@@ -108,6 +114,10 @@ SHARED: dict[str, Any] = {
     "confidence": 0.9,
     "purpose": "a study of costs",
     "retention": "two years",
+    "responsibility": "A and B are joint controllers",
+    "transfers": "none",
+    "proofs": True,
+    "parties.target.organisation": "a clinic, dpo@clinic.example",
     "network.timeout": 30,
     "network.join_timeout": 30,
     "parties.coordinator.name": "C1",
