@@ -14,7 +14,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import proved
 from mpc_spearman.levels.level import Descriptions, Level
-from mpc_spearman.levels.noise import in_digits, noisy
+from mpc_spearman.levels.noise import in_digits, noisy, numbers_of_a_value
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.choice import chosen
@@ -168,8 +168,7 @@ class CoefficientsNoise(Level):
         """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
         plan, others = self.plan, None
         if plan.privacy.unit == "value":
-            receiving = ((plan.results.target, shapes.m_target), (plan.results.sources, shapes.m_sources))
-            others = max(columns for grant, columns in receiving if grant != "nothing")
+            others = numbers_of_a_value(plan, shapes.m_sources, shapes.m_target)
         target, covered = shapes.of_multiplied(shapes.target), self._covered(shapes)
         if not self._any_inputs or not self.adds_to_inputs(shapes.target):
             sources = joined(map(shapes.of_multiplied, shapes.features))

@@ -12,6 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.config import Plan
 from mpc_spearman.privacy.gaussian import LARGEST, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
 
@@ -19,6 +20,21 @@ _FINEST = 50
 _ROUNDED = np.array([1.0, 2.0, 5.0])
 
 Floats = NDArray[np.float64]
+
+
+def numbers_of_a_value(plan: Plan, m_sources: int, m_target: int) -> int:
+    """Return c of ``privacy.unit: value``: in how many numbers of a receiver one value of others is, at most.
+
+    A value of the target is in those of all sources' columns, a value of a source in those of all the
+    target's columns. The target receives the latter. So does each of several sources, in means over the
+    columns of all.
+    """
+    results, counts = plan.results, [1]
+    if results.target != "nothing":
+        counts.append(m_target)
+    if results.sources != "nothing":
+        counts.append(m_sources if len(plan.parties.sources) == 1 else max(m_sources, m_target))
+    return max(counts)
 
 
 def noisy(values: Floats, s: Floats, loss: float, most: float = 1.0) -> tuple[Floats, Floats]:

@@ -29,6 +29,7 @@ from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.noise import numbers_of_a_value
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.wire.integers import nearest, width_of
@@ -45,8 +46,7 @@ def deviation(plan: Plan, n: int, m_sources: int, m_target: int) -> int:
     """Return σ, the noise that every S needs, rounded up."""
     columns = m_sources * m_target
     if plan.privacy.unit == "value":
-        granted = ((plan.results.target, m_target), (plan.results.sources, m_sources))
-        columns = max((count for grant, count in granted if grant != "nothing"), default=1)
+        columns = numbers_of_a_value(plan, m_sources, m_target)
     return math.ceil(4 * (n - 1) ** 2 * math.sqrt(columns) / separation(plan.privacy.loss) * _FLOAT64)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mpc_spearman.levels import explained, level_of, strengths
+from mpc_spearman.levels import explained, level_of, proved, strengths
 from mpc_spearman.levels.level import Description, Descriptions
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.shapes import Shapes
@@ -197,6 +197,24 @@ def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_tha
     )
     needed = deviations(summed(sums.values()), scales[b], loss)[0] / 4
     assert np.allclose(signed["strengths_noise"], needed, rtol=1e-6)
+
+
+@pytest.mark.parametrize("proofs", [False, True])
+def test_a_value_of_one_source_is_hidden_from_another_that_gets_means_over_both(proofs: bool) -> None:
+    """The worst exchange of two values of D's column, in the means of ten target columns that A gets."""
+    its = noisy_plan(
+        "A", "D", grants=("nothing", "coefficients"), privacy={"unit": "value"}, proofs=proofs, cautious=True
+    )
+    a, d, b = (its.roster(name).me for name in "ADB")
+    scales = {a: Scales(np.array([0.1])), d: Scales(np.array([0.3])), b: Scales(np.full(10, 0.2))}
+    shapes = Shapes(N, {a: 1, d: 1}, 10, scales=scales)
+    s = level_of(its).deviations(shapes)
+    change = np.full(10, 0.3 * 0.2)
+    if proofs:
+        s = np.full((2, 10), float(proved.deviation(its, N, 2, 10)))
+        change = np.full(10, 4.0 * (N - 1) ** 2)
+    in_means = np.square(change) / np.square(s).sum(axis=0)
+    assert in_means.sum() <= separation(its.privacy.loss) ** 2
 
 
 def test_numbers_are_moved_by_noise_of_the_stated_deviation_and_nothing_else() -> None:
