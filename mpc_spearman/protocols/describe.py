@@ -5,7 +5,6 @@ The view table lists what each level allows it to know (:mod:`mpc_spearman.level
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,10 @@ from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.statistics.columns import Ties, possible
 from mpc_spearman.wire.kinds import Kind
+
+#: Below √(3/(n + 1)), the least length of a column that is not constant, of as many rows as there can be. The
+#: skewness of n numbers is at most √n.
+_SHORTEST = 2.0**-16
 
 #: What an owner can say of its columns, by the name of the field that carries it: from the ranks of the rows
 #: of the run, its statements about the whole table, and by what its vectors were multiplied.
@@ -77,8 +80,10 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     shares = [told.get(name, ()) for name in ("factors", "sum_factor", "gaps", "most_gaps", "lengths")]
     if not all(0 <= value <= 1 for of_each in shares for value in of_each):
         raise ProtocolViolation(f"{owner} sent a factor, a length or a share of gaps that is not from 0 to 1")
+    if any(0 < length < _SHORTEST for length in told.get("lengths", ())):
+        raise ProtocolViolation(f"{owner} states a length that no column has")
     classes, bends = told.get("stated_ties", ()), told.get("stated_skewness", ())
-    if not all(one in list(Ties) for one in classes) or not all(map(math.isfinite, bends)):
+    if not all(one in list(Ties) for one in classes) or not all(abs(bend) <= 1 / _SHORTEST for bend in bends):
         raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")
     told |= {"constant": told.get("constant", ()) or tuple(term == total(n) for term in ties)}
     sums, most = told.pop("sum_factor", (1.0,)), told.pop("most_gaps", (0.0,))

@@ -146,9 +146,9 @@ def test_too_few_rows_are_said_before_anything_is_sent():
         )
 
 
-def described(said: Mapping[str, Any], *, reveal: str) -> Any:
+def described(said: Mapping[str, Any], **settings: Any) -> Any:
     """What the coordinator makes of how a source describes its two columns of nine rows."""
-    run = run_of("C", said, "A1", reveal=reveal)
+    run = run_of("C", said, "A1", **settings)
     return receive_description(run, run.roster.sources[0], shapes_of(run, 2))
 
 
@@ -184,6 +184,25 @@ def test_a_skewness_or_a_length_that_so_many_rows_cannot_have_is_refused(untied,
         described(said, reveal="coefficients")
     said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
     assert described(said, reveal="coefficients").skewness == (0.0, FLAG)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("lengths", 1e-320, "a length that no column has"),
+        ("lengths", math.nan, "not from 0 to 1"),
+        ("stated_skewness", 1e308, "ties or a skewness that no column has"),
+        ("stated_skewness", math.nan, "ties or a skewness that no column has"),
+    ],
+)
+def test_statements_that_no_table_gives_are_refused_when_they_arrive(name, value, text):
+    said = {"names": ["a"], "ties": np.array([0]), "two_values": np.array([False]), "skewness": np.zeros(1)}
+    said |= {"stated_ties": np.zeros(1, dtype=np.int64), "stated_skewness": np.zeros(1), "gaps": np.zeros(1)}
+    said |= {"lengths": np.ones(1), "factors": np.ones(1), "sum_factor": np.ones(1), "length": np.ones(1)}
+    more = {"reveal": "coefficients", "proofs": True, "cautious": True}
+    assert described(said, **more).lengths == (1.0,)
+    with pytest.raises(ProtocolViolation, match=text):
+        described(said | {name: np.array([value])}, **more)
 
 
 @pytest.mark.parametrize("precision", ["exact", "statistical"])
