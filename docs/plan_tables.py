@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from mpc_spearman.config import Plan, TargetParty
 from mpc_spearman.config.fields import allowed_text
-from mpc_spearman.config.parties import SHARED_BESIDE_NAME
+from mpc_spearman.config.parties import SHARED_PARTY_KEYS
 from mpc_spearman.config.plan import LOCAL
 from mpc_spearman.config.wording import choices, model_in
 
@@ -47,7 +47,7 @@ def tables() -> dict[str, Keys]:
     run = {key: field for key, field in keys(Plan) if not key.startswith("parties.")}
     here = {f"{section}.{key}" for section, names in LOCAL.items() for key in names}
     party = dict(keys(TargetParty))
-    names = {f"parties.*.{name}": party.pop(name) for name in SHARED_BESIDE_NAME}
+    names = {f"parties.*.{name}": party.pop(name) for name in SHARED_PARTY_KEYS}
     policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
     of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
     table = {key: party.pop(key) for key in [*party] if key.partition(".")[0] == "table"}

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, private to one user; locks; folders for a while."""
+"""Write files completely or not at all; locks, temporary folders and keys that only their user can read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from mpc_spearman.errors import OutputError, PlanError
 
 KEY_BYTES = 32
-_AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # a pipe of that name would be waited for
+_AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW  # opening a pipe of that name would block
 _RANDOM = "[0-9a-f]" * 16
 
 
 def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False) -> None:
     """Make a new file, completely or not at all; `FileExistsError` if it exists.
 
-    `durable` returns only once the disk has it.
+    With `durable`, return only once the file is on the disk.
     """
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         try:
@@ -38,7 +38,7 @@ def create(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = False)
 
 
 def sync_folder(folder: Path) -> None:
-    """Put the names in a folder on the disk, or a new file could be lost with the power."""
+    """Write a folder's list of files to the disk: otherwise a power failure could lose a new file."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(opened)
@@ -47,7 +47,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def create_once(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Do as `create`; an `OutputError` says what prevents it."""
+    """Make a new file as `create` does; `OutputError` if that is impossible."""
     try:
         create(path, data, durable=durable)
     except FileExistsError:
@@ -79,7 +79,7 @@ def write_whole(
 
 
 def write_output(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Do as `write_whole`; an `OutputError` says what prevents it."""
+    """Write a file as `write_whole` does; `OutputError` if that is impossible."""
     try:
         write_whole(path, data, mode)
     except OSError as error:
@@ -89,10 +89,11 @@ def write_output(path: Path, data: bytes, mode: int = 0o600) -> None:
 def lock(path: Path, flags: int) -> int:
     """Open a file or folder for this process alone, with the flags of `os.open`; return its descriptor.
 
-    The lock is there until that is closed or the process ends, however it does. `BlockingIOError` if another
-    has it.
+    The lock lasts until the descriptor is closed or the process ends in any way. `BlockingIOError` if another
+    process has it.
     """
-    # Who has just made a file waits for a process that takes it for a left one, and makes it again.
+    # A file that this call creates may already be locked by a process that clears away abandoned files. Then
+    # wait until that process has removed it, and create it again.
     how = fcntl.LOCK_EX if flags & os.O_EXCL else fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
         opened = os.open(path, flags, 0o600)
@@ -104,11 +105,11 @@ def lock(path: Path, flags: int) -> int:
         except BaseException:
             os.close(opened)
             raise
-        os.close(opened)  # whoever had it has just taken it away: try what takes its place
+        os.close(opened)  # another process has removed or replaced it meanwhile: open the present one
 
 
 def temporary_folder() -> Path:
-    """Return the folder for temporary files; `OutputError` if there is none that can be written."""
+    """Return the folder for temporary files; `OutputError` if no such folder can be written."""
     try:
         return Path(tempfile.gettempdir())
     except FileNotFoundError:  # its text lists folders, and does not say what to do
@@ -117,43 +118,45 @@ def temporary_folder() -> Path:
 
 
 @contextmanager
-def own_folder(parent: Path, start: str, end: str = "") -> Iterator[Path]:
-    """Make a folder that is this user's alone, and take it away again; `OutputError` if that cannot be.
+def private_folder(parent: Path, start: str, end: str = "") -> Iterator[Path]:
+    """Make a folder that only this user can read, and remove it afterwards; `OutputError` if that fails.
 
-    Its lock, which the system lets go of when this process ends, however it does, says that it is in use.
-    Folders of that name without one are of killed processes, and are taken away.
+    The folder is locked while it is in use. The system releases the lock when this process ends in any way,
+    so folders of this name without a lock were left by killed processes, and are removed here.
     """
     try:
-        for left in parent.glob(escape(start) + _RANDOM + escape(end)):
+        for abandoned in parent.glob(escape(start) + _RANDOM + escape(end)):
             with suppress(OSError):  # in use, or another user's, or gone meanwhile
-                locked = lock(left, _AS_FOLDER)
-                shutil.rmtree(left, ignore_errors=True)
-                os.close(locked)
-        place, locked = _made(parent, start, end)
+                lock_file = lock(abandoned, _AS_FOLDER)
+                shutil.rmtree(abandoned, ignore_errors=True)
+                os.close(lock_file)
+        folder, lock_file = _locked_folder(parent, start, end)
     except OSError as error:
         raise OutputError(f"cannot write to {parent}: {error.strerror}") from None
     try:
-        yield place
+        yield folder
     finally:
-        shutil.rmtree(place, ignore_errors=True)
-        os.close(locked)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock_file)
 
 
-def _made(parent: Path, start: str, end: str) -> tuple[Path, int]:
+def _locked_folder(parent: Path, start: str, end: str) -> tuple[Path, int]:
+    """Make a folder of a random name; return it and the descriptor that holds its lock."""
     while True:
         # `secrets`, not `tempfile`: no part of a run draws on a seedable generator.
-        place = parent / f"{start}{secrets.token_hex(8)}{end}"
-        place.mkdir(mode=0o700)
-        with suppress(BlockingIOError, FileNotFoundError):  # taken for a left one before it was locked
-            return place, lock(place, _AS_FOLDER)
+        folder = parent / f"{start}{secrets.token_hex(8)}{end}"
+        folder.mkdir(mode=0o700)
+        with suppress(BlockingIOError, FileNotFoundError):  # another process took it for an abandoned one
+            return folder, lock(folder, _AS_FOLDER)
 
 
 def read_private(path: Path, longest: int, setting: str) -> bytes:
-    """Return a regular file's content, at most so many bytes.
+    """Return at most `longest` bytes of a regular file that only its owner can read.
 
     `PlanError` if others may read it.
     """
-    # The mode is the opened file's, whatever has its name by now; a pipe does not block.
+    # The mode is read from the opened file, since its name may be another file's by now; a pipe does not
+    # block.
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         mode = os.fstat(file.fileno()).st_mode
         data = file.read(longest) if stat.S_ISREG(mode) else b""
@@ -168,15 +171,15 @@ def check_private(path: Path, mode: int, setting: str) -> None:
         raise PlanError(f"{setting}: {path} {why}; make it yours alone: chmod go= {path}")
 
 
-def own_key(path: Path, setting: str) -> bytes:
-    """Return the key in a file of this party's own: 32 random bytes, made where missing, never replaced.
+def read_or_create_key(path: Path, setting: str) -> bytes:
+    """Return the 32 random bytes in a key file; make the file if it is missing, and never replace it.
 
-    `PlanError`, with the `setting` that named the file, if it cannot be made or read, has another size, or
-    others may read it.
+    `setting` is the key of the plan that names the file. `PlanError` if the file cannot be made or read, has
+    another size, or others may read it.
     """
     try:
         if not path.exists():
-            with suppress(FileExistsError):  # another run of this party's was first: its key is the key
+            with suppress(FileExistsError):  # another run of this party made it first: use that key
                 write_whole(path, secrets.token_bytes(KEY_BYTES), replace=False, durable=True)
         key = read_private(path, KEY_BYTES + 1, setting)
     except OSError as error:

@@ -2,8 +2,9 @@
 
 The private key is a file that only its party may read: PEM, PKCS#8, without a passphrase. The public key is
 one line of the plan, ``identity: ed25519:`` and 32 bytes in base64 (RFC 4648, section 4). A key signs TLS
-handshakes, and texts for a purpose that is part of what is signed: a signature made for one purpose is worth
-nothing for another, and none is a signature of TLS or of a certificate, which begin with other bytes.
+handshakes, and texts. Each text is signed together with its purpose, so a signature for one purpose is
+invalid for another. The signed bytes begin with a prefix that TLS handshakes and certificates do not have, so
+none is valid as theirs.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from mpc_spearman.errors import PlanError
 from mpc_spearman.files import create_once, read_private
 
 _PREFIX = "ed25519:"
-_SIGNED = b"mpc_spearman signature 1\0"
-# More than any file of one key has.
-_LONGEST = 1 << 16
+_SIGNATURE_PREFIX = b"mpc_spearman signature 1\0"
+# More bytes than a file with one key has.
+_LONGEST_FILE = 1 << 16
 
 # The curve -x² + y² = 1 + d·x²·y² over the integers modulo p, and the y of its points of order 1, 2, 4, 8.
 _P = 2**255 - 19
@@ -48,25 +49,25 @@ class Identity:
 
     @classmethod
     def new(cls) -> Identity:
-        """Make a fresh one."""
+        """Return a new random key."""
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
     def read(cls, path: Path, setting: str, made_by: str = "init --party NAME") -> Identity:
-        """Read a key file, which `setting` named and a command has `made_by` its name.
+        """Read a key file; `setting` is the option that names it, `made_by` the command that makes one.
 
-        `PlanError` if it cannot be read, others may read it, or it is not such a key.
+        `PlanError` if the file cannot be read, others may read it, or it holds no Ed25519 key.
         """
         try:
-            data = read_private(path, _LONGEST, setting)
+            data = read_private(path, _LONGEST_FILE, setting)
         except OSError as error:
-            how = f"`mpc-spearman {made_by}` makes such a key"
-            raise PlanError(f"{setting}: {path} cannot be read: {error.strerror}. {how}") from None
+            advice = f"`mpc-spearman {made_by}` makes such a key"
+            raise PlanError(f"{setting}: {path} cannot be read: {error.strerror}. {advice}") from None
         try:
             key = load_pem_private_key(data, None)
         except TypeError:
-            how = "`openssl pkey -in FILE -out NEW` writes it without one"
-            raise PlanError(f"{setting}: {path} is protected by a passphrase: {how}") from None
+            advice = "`openssl pkey -in FILE -out NEW` writes it without one"
+            raise PlanError(f"{setting}: {path} is protected by a passphrase: {advice}") from None
         except (ValueError, UnsupportedAlgorithm):
             raise PlanError(f"{setting}: {path} holds no private key in PEM") from None
         if not isinstance(key, Ed25519PrivateKey):
@@ -119,19 +120,19 @@ def verify(public: bytes, purpose: str, message: bytes, signature: bytes) -> boo
 def _signed(purpose: str, message: bytes) -> bytes:
     if "\0" in purpose:
         raise ValueError("a purpose has no NUL")
-    return _SIGNED + purpose.encode() + b"\0" + message
+    return _SIGNATURE_PREFIX + purpose.encode() + b"\0" + message
 
 
 def identity_text(public: bytes) -> str:
-    """Return a public key as a plan has it."""
+    """Return a public key as the text that plans contain: ``ed25519:`` and base64."""
     return _PREFIX + b64encode(public).decode()
 
 
 def public_key(text: str) -> bytes:
-    """Read what `identity_text` returned.
+    """Return the 32 bytes of a public key whose text `identity_text` returned.
 
-    `ValueError` if the text is not a public key's only spelling, or if anybody can sign for the key: a point
-    of small order, which RFC 8032, section 5.1.7, does not exclude.
+    `ValueError` if the text differs from what `identity_text` returns, or if anybody can sign for the key: a
+    point of small order, which RFC 8032, section 5.1.7, does not exclude.
     """
     try:
         public = b64decode(text.removeprefix(_PREFIX), validate=True)

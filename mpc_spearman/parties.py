@@ -64,7 +64,7 @@ class Roster:
 
     @property
     def sessions(self) -> tuple[Party, ...]:
-        """The sources in whose sessions I take part, in order: a source in its own, the others in all."""
+        """The sources whose sessions this party takes part in: a source its own, other parties all."""
         return (self.me,) if self.me.role is Role.SOURCE else self.sources
 
     @property
@@ -74,7 +74,7 @@ class Roster:
 
     @property
     def pairs(self) -> tuple[tuple[Party, Party], ...]:
-        """Every two parties, the lower number first."""
+        """All pairs of parties, the one with the lower number first."""
         return tuple(combinations(self.parties, 2))
 
     @property

@@ -29,8 +29,8 @@ BLOCK_BYTES = 1 << 20
 Progress = Callable[[str, int, int], None]
 #: Called with a sentence for whoever watches the run.
 Say = Callable[[str], None]
-#: Called with the numbers of features and of coefficients that this party's result can have, to see that the
-#: disk has room for it; raises `OutputError` if not.
+#: Called with the numbers of features and of coefficients that this party's result can have, to reserve
+#: space on the disk; raises `OutputError` if there is not enough.
 Reserve = Callable[[int, int], None]
 
 
@@ -38,21 +38,21 @@ class Meeting(Protocol):
     """How a party meets the others; see :class:`mpc_spearman.launch.rendezvous.Rendezvous`."""
 
     def ready(self) -> Signer:
-        """Return the party's key, once it is sure that the party can show it."""
+        """Return the party's key, after checking that this machine allows TLS with it."""
 
     def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
-        """Connect with all parties, and call `agree` with the connections; again if all begin anew."""
+        """Connect with all parties, and call `agree` with the connections; again in every further attempt."""
 
     def decline(self, error: Exception) -> None:
-        """Tell the others that this party has failed, unless `join` has been called, which does so itself."""
+        """Send the others the notice of an error, unless `join` has been called, which does so itself."""
 
 
 @dataclass
 class Notes:
-    """What a run notes about itself, for its result, its signed record and the owner's ledger."""
+    """Facts about a run, for its result, its signed record and the owner's ledger."""
 
     began: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
-    #: What a reader must know about how the result was computed.
+    #: Warnings for the reader about how the result was computed.
     cautions: list[str] = field(default_factory=list)
     #: By receiver, the messages with results that this party has sent or received.
     granted: dict[str, bytes] = field(default_factory=dict)
@@ -83,13 +83,13 @@ class Run:
     plan_name: str = ""
     #: The owner's folder of ranks for later runs.
     keep_ranks: Path | None = None
-    #: Of the blocks of rows in which tables are shared; the same at all parties.
+    #: Bytes of a block of rows in which tables are shared; the same at all parties.
     block_bytes: int = BLOCK_BYTES
-    #: Makes the links over a transport: `Links`, or what watches or changes its messages.
+    #: Makes the links over a transport: `Links`, or in tests a subclass that records or changes messages.
     make_links: Callable[..., Links] = Links
     meter: Meter = field(default_factory=Meter)
     notes: Notes = field(default_factory=Notes)
-    #: Released when the role ends, however it ends.
+    #: Resources that are released when the role ends in any way.
     opened: ExitStack = field(default_factory=ExitStack)
     #: This party's key and everybody's public keys, once the role has begun.
     signer: Signer = field(init=False)
@@ -108,18 +108,18 @@ class Run:
         return self.plan.he.workers or processors()
 
     def enter(self, phase: str) -> None:
-        """Show that a phase has begun, once: steps within steps come back to it block by block."""
+        """Report that a phase has begun, only once: nested steps enter a phase again for every block."""
         if phase not in self._shown:
             self._shown.add(phase)
             self.progress(phase, 0, 0)
 
     def tick(self, done: int, of: int) -> None:
-        """Report progress; raise if a peer is lost meanwhile."""
+        """Report progress; raise the error of a link if one has failed."""
         self.links.check()
         self.progress(self.meter.current, done, of)
 
     def stop(self, error: BaseException) -> None:
-        """Tell the others that this party stops with an error: the error's class, and no more."""
+        """Send the others the notice of an error: its class, party and phase, and no more."""
         if hasattr(self, "links"):
             self.links.abort(error)
         elif isinstance(error, Exception):
@@ -135,7 +135,7 @@ def processors() -> int:
 
 
 def step(name: str) -> Callable[[Callable[Concatenate[Run, P], T]], Callable[Concatenate[Run, P], T]]:
-    """Charge a function to a phase and show that the phase began."""
+    """Return a decorator that charges a function's cost to a phase, and reports that the phase began."""
 
     def decorate(function: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
         def run_step(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -134,7 +134,7 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
 @pytest.fixture
 def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Meeting]]:
     """Begin meetings, of which on a busy machine no party counts as silent."""
-    monkeypatch.setattr(control, "_SILENT", EVER)
+    monkeypatch.setattr(control, "_ANSWER_SECONDS", EVER)
     made: list[Meeting] = []
 
     def begin(**settings: Any) -> Meeting:

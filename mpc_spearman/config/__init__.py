@@ -1,7 +1,7 @@
-"""The plan of a run: read, checked, split into a shared part and local parts, and vetoed by owners.
+"""The plan of a run: read it, check it, split it into shared and local parts, apply owners' policies.
 
-`scale` holds the order of levels and grants; `parties` and `sections` the plan's typed parts, made of
-`fields`; `keys` all keys together, `plan` the checked whole, and `terms` what of it decides who learns what.
+`scale` holds the order of levels and grants. `parties` and `sections` are the plan's typed parts, made of
+`fields`; `keys` joins them, `plan` is the checked plan, and `terms` its settings that decide who learns what.
 `load` reads and checks a plan: `yaml_text` reads YAML, `draft` merges files and overrides, `contradictions`
 finds values that conflict, and `wording` phrases problems. `policy` holds each owner's veto, and
 `approval` who must agree first.

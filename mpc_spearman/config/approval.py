@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from mpc_spearman.identity import Identity
 
 _PURPOSE = "approval of a run"
-_LONGEST = 1 << 16
-# Where this party is, which is not what it gives; and the approval itself.
-_ELSEWHERE: dict[str, Any] = {
+_LONGEST_FILE = 1 << 16
+# Local keys that an approval does not cover: where this party is, and the approval itself.
+_NOT_APPROVED: dict[str, Any] = {
     **dict.fromkeys(("name", "identity", "key", "listen", "advertise"), True),
     "policy": {"approval"},
 }
 
 
 class Approval(Section):
-    """What is signed: what was approved by digests, the last day (UTC) to begin a run, and how many runs.
+    """The approved plan and local part, as digests; the last day (UTC) to begin a run; how many runs.
 
-    `made` tells two approvals of the same thing apart: each is for its own runs.
+    `made` distinguishes two approvals of the same plan, whose runs are counted separately.
     """
 
     party: Name
@@ -51,42 +51,42 @@ class Approval(Section):
 
     @property
     def text(self) -> bytes:
-        """What is signed."""
+        """The bytes that are signed: canonical JSON."""
         return canonical(self.model_dump(mode="json")).encode()
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of it, hexadecimal, by which the ledger counts its runs."""
+        """The SHA-256 of `text`, hexadecimal; the ledger counts runs by it."""
         return hashlib.sha256(self.text).hexdigest()
 
 
 def _local_digest(plan: Plan, party: str, folder: Path) -> str:
-    """Digest a data party's local keys that decide what it gives: its table, how it is read, its policy.
+    """Return a digest of a data party's table setting, how the table is read, and its policy.
 
-    Files below `folder` count by their place in it, so that a folder can be copied. Contents do not count.
+    Paths below `folder` are taken relative to it, so that a folder can be copied. The contents of files do
+    not count.
     """
-    own = plan.party(party)
-    content = own.model_dump(mode="json", exclude=_ELSEWHERE)
+    content = plan.party(party).model_dump(mode="json", exclude=_NOT_APPROVED)
 
-    def placed(value: object) -> object:
+    def relative(value: object) -> object:
         if isinstance(value, dict):
-            return {key: placed(item) for key, item in value.items()}
+            return {key: relative(item) for key, item in value.items()}
         inside = isinstance(value, str) and value.startswith("/") and Path(value).is_relative_to(folder)
         return str(Path(str(value)).relative_to(folder)) if inside else value
 
-    return hashlib.sha256(canonical(placed(content)).encode()).hexdigest()
+    return hashlib.sha256(canonical(relative(content)).encode()).hexdigest()
 
 
 def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -> Path:
-    """Sign an approval and write it to ``policy.approval``; `PlanError` if this key may not."""
-    own = plan.owner(party)
+    """Sign an approval and write it to ``policy.approval``; `PlanError` if this key may not approve."""
+    policy = plan.owner(party).policy
     for name, identity in plan.identities.items():
         if identity == str(officer):
             raise PlanError(f"this is the key of party {name}: an approver needs a key of its own")
-    if own.policy.approved_by != str(officer) or own.policy.approval is None:
-        how = f"to change that, write `approved_by: {officer}` below `policy` in its local file"
-        raise PlanError(f"the policy of party {party} does not name this key as its approver's; {how}")
-    file = own.policy.approval
+    if policy.approved_by != str(officer) or policy.approval is None:
+        advice = f"to change that, write `approved_by: {officer}` below `policy` in its local file"
+        raise PlanError(f"the policy of party {party} does not name this key as its approver's; {advice}")
+    file = policy.approval
     approval = Approval(
         party=party,
         plan=plan.digest().hex(),
@@ -101,38 +101,39 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
 
 
 def check_approval(plan: Plan, party: str) -> Approval | None:
-    """Return the approval of a run that is about to begin; None where the owner's policy asks for none.
+    """Return the approval of a run that is about to begin; None where the owner's policy needs none.
 
-    `ApprovalError` if it is missing, forged, for something else, or expired. Only the ledger knows its use.
+    `ApprovalError` if it is missing, forged, for another plan, or expired. The ledger counts its runs.
     """
-    own = plan.party(party)
-    if not isinstance(own, DataParty) or own.policy.approved_by is None:
+    owner = plan.party(party)
+    if not isinstance(owner, DataParty) or owner.policy.approved_by is None:
         return None
-    file, how = own.policy.approval, "`mpc-spearman approve` makes one, and `policy.approval` names it"
+    file = owner.policy.approval
+    advice = "`mpc-spearman approve` makes one, and `policy.approval` names it"
     if file is None or not file.is_file():  # a pipe could block for ever
-        raise ApprovalError(f"party {party} has no approval{f' in {file}' if file else ''}: {how}")
+        raise ApprovalError(f"party {party} has no approval{f' in {file}' if file else ''}: {advice}")
     try:
         with file.open("rb") as opened:
-            text, _, signature = opened.read(_LONGEST).partition(b"\n")
+            text, _, signature = opened.read(_LONGEST_FILE).partition(b"\n")
     except OSError as error:
         raise ApprovalError(f"party {party}: its approval {file} cannot be read: {error.strerror}") from None
-    if not _signed(own.policy.approved_by, text, signature):
+    if not _signed(owner.policy.approved_by, text, signature):
         why = "is not signed with the key of policy.approved_by, or was changed since"
-        raise ApprovalError(f"party {party}: {file} {why}; {how}")
+        raise ApprovalError(f"party {party}: {file} {why}; {advice}")
     try:
         approval = Approval.model_validate_json(text)
     except ValidationError:
-        raise ApprovalError(f"party {party}: {file} was made by another version; {how}") from None
-    for what, approved, found in (
+        raise ApprovalError(f"party {party}: {file} was made by another version; {advice}") from None
+    for subject, approved, actual in (
         ("party", approval.party, party),
         ("shared plan", approval.plan, plan.digest().hex()),
         ("local part (table, columns or policy)", approval.local, _local_digest(plan, party, file.parent)),
     ):
-        if approved != found:
+        if approved != actual:
             undo = "Settings on the command line count. Undo the change, or have it approved"
-            raise ApprovalError(f"party {party}: {file} approves a different {what}. {undo}")
+            raise ApprovalError(f"party {party}: {file} approves a different {subject}. {undo}")
     if datetime.now(timezone.utc).date() > approval.until:
-        raise ApprovalError(f"party {party}: {file} was valid until {approval.until}; {how}")
+        raise ApprovalError(f"party {party}: {file} was valid until {approval.until}; {advice}")
     return approval
 
 

@@ -1,4 +1,4 @@
-"""Values of a plan that conflict, though each is valid by itself."""
+"""Find values of a plan that conflict, although each is valid by itself."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from mpc_spearman.config.scale import FOR_LEVEL, ON_INPUTS, OUTSIDE, PLACES, gra
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
 
-#: Under which ``alignment`` a data party can have which key.
-_OF_ALIGNMENT = {"aligned": "intersect or ids", "write_aligned": "intersect", "write_unaligned": "intersect"}
+#: For keys of a data party: the values of ``alignment`` under which it can have them.
+_ALIGNMENTS = {"aligned": "intersect or ids", "write_aligned": "intersect", "write_unaligned": "intersect"}
 
-_OF_VALUES = "hides one value at a time, which is defined for granted coefficients alone"
+_VALUE_REASON = "hides one value at a time, which is defined for granted coefficients alone"
 
 
 def contradictions(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    """Find conflicting values: the location of the one to change, and why."""
+    """Yield, for each conflict, the location of the value to change, and the reason with what to do."""
     if plan.protocol == "he" and (why := PLACES[plan.reveal].mpc_only):
         yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
-    else:  # otherwise what follows from the level would be changed for nothing
-        yield from _of_the_level(plan)
+    else:  # under he with such a level, changing the level also removes its other conflicts
+        yield from _level_conflicts(plan)
     if plan.proofs and (plan.protocol, plan.reveal) != ("mpc", "coefficients"):
         only = "is for protocol: mpc with reveal: coefficients only; change these, or leave it out"
         yield ("proofs",), f"true {only}"
     if plan.protocol == "he":
-        yield from _of_he(plan)
-    yield from _of_parties(plan)
+        yield from _he_conflicts(plan)
+    yield from _party_conflicts(plan)
 
 
-def _of_the_level(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    reveal, results, of_values = plan.reveal, plan.results, plan.privacy.unit == "value"
+def _level_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+    reveal, results, hides_values = plan.reveal, plan.results, plan.privacy.unit == "value"
     for role, grant in (("target", results.target), ("sources", results.sources)):
         if grant is not None and not within(grant, reveal):
             more = "not what" if {grant, reveal} & {*OUTSIDE} else "more than"
-            has = f"{more} the coordinator has under reveal: {shown(reveal)}"
-            yield ("results", role), f"{shown(grant)} is {has}; allowed: {', '.join(grants(reveal))}"
-        if of_values and within("coefficients", reveal) and grant in ("ranking", "strengths"):
+            excess = f"{more} the coordinator has under reveal: {shown(reveal)}"
+            yield ("results", role), f"{shown(grant)} is {excess}; allowed: {', '.join(grants(reveal))}"
+        if hides_values and within("coefficients", reveal) and grant in ("ranking", "strengths"):
             use = f"results.{role}: coefficients or nothing"
-            yield ("privacy", "unit"), f"'value' {_OF_VALUES}; use unit: row, or {use}"
-    if of_values and not within("coefficients", reveal):
-        yield ("privacy", "unit"), f"'value' {_OF_VALUES}; use unit: row, or reveal: coefficients"
+            yield ("privacy", "unit"), f"'value' {_VALUE_REASON}; use unit: row, or {use}"
+    if hides_values and not within("coefficients", reveal):
+        yield ("privacy", "unit"), f"'value' {_VALUE_REASON}; use unit: row, or reveal: coefficients"
     if plan.strength == "mean_abs" and not within("coefficients", reveal):
-        lacks = f"needs the coefficients, and reveal: {shown(reveal)} does not give them"
-        yield ("strength",), f"'mean_abs' {lacks}; use strength: mean, or reveal: coefficients"
+        reason = f"needs the coefficients, and reveal: {shown(reveal)} does not give them"
+        yield ("strength",), f"'mean_abs' {reason}; use strength: mean, or reveal: coefficients"
     if plan.estimator == "paper" and reveal in OUTSIDE:
         yield ("estimator",), f"'paper' has no meaning at reveal: {shown(reveal)}; use tie_corrected"
     if results.strongest is not None:
-        yield from _of_the_strongest(plan)
-    yield from _of_an_order(plan)
+        yield from _strongest_conflicts(plan)
+    yield from _ranking_conflicts(plan)
 
 
-def _of_the_strongest(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+def _strongest_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     results, place = plan.results, ("results", "strongest")
     if plan.proofs:
         yield place, f"{results.strongest} is not for proofs: true, whose noise needs no scales; leave it out"
@@ -69,7 +69,7 @@ def _of_the_strongest(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
         yield place, "is for a receiver of coefficients or strengths, and there is none; leave it out"
 
 
-def _of_an_order(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+def _ranking_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     to_target = plan.opened_to == "target"
     for key, asked in (("top", plan.top is not None), ("opened_to", to_target)):
         if asked and plan.reveal != FOR_LEVEL[key]:
@@ -82,7 +82,7 @@ def _of_an_order(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
             yield ("results", "target"), f"'nothing', but {why}"
 
 
-def _of_he(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+def _he_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     he = plan.he
     if he.scheme == "bfv":
         if find_spec("tenseal") is None:
@@ -100,23 +100,23 @@ def _of_he(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
         yield ("he", "form"), f"{shown(he.form)} {only}; leave it out"
 
 
-def _of_parties(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+def _party_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
     names: dict[str, str] = {}
     identities: dict[str, str] = {}
     for place, party in plan.parties.places():
         if isinstance(party, DataParty):
-            yield from _of_an_owner(plan, place, party)
+            yield from _owner_conflicts(plan, place, party)
         # Not even by case alone: on some file systems that is one folder.
-        first = names.setdefault(party.name.casefold(), dotted(place))
-        if first != dotted(place):
-            whose = f"{shown(party.name)} is also the name at {first}.name"
-            yield (*place, "name"), f"{whose} (ignoring case); every party needs its own"
+        first_place = names.setdefault(party.name.casefold(), dotted(place))
+        if first_place != dotted(place):
+            duplicate = f"{shown(party.name)} is also the name at {first_place}.name"
+            yield (*place, "name"), f"{duplicate} (ignoring case); every party needs its own"
         if party.identity and identities.setdefault(party.identity, dotted(place)) != dotted(place):
             also = f"is also the identity of {identities[party.identity]}"
             yield (*place, "identity"), f"{also}; every party needs its own key"
 
 
-def _of_an_owner(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
+def _owner_conflicts(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
     if party.advertise and not party.listen:
         yield (*place, "advertise"), "needs listen too: where this party listens"
     if party.listen and not party.advertise:
@@ -124,7 +124,7 @@ def _of_an_owner(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[
             host_and_port(party.listen)
         except ValueError as error:
             yield (*place, "listen"), f"{shown(party.listen)} {error}, or give advertise too"
-    for key, needs in _OF_ALIGNMENT.items():
+    for key, needs in _ALIGNMENTS.items():
         if getattr(party, key) is not None and plan.alignment not in needs.split(" or "):
             yield (*place, key), f"is for alignment: {needs} only, not {shown(plan.alignment)}"
     if party.noise == "inputs":
@@ -141,8 +141,8 @@ def _of_an_owner(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[
             yield (*place, "noise"), "'inputs' is not for results.precision: exact, which has no noise"
         if plan.proofs:
             yield (*place, "noise"), "'inputs' is not for proofs: true, as ranks with noise are no ranks"
-    first = plan.alignment == "same" or plan.rows is not None
-    if isinstance(party.table, Query) and not party.table.order_by and first:
+    needs_order = plan.alignment == "same" or plan.rows is not None
+    if isinstance(party.table, Query) and not party.table.order_by and needs_order:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"
         yield (*place, "table"), f"needs order_by, the columns that say which row comes first, under {under}"
     if party.missing == "middle" and plan.estimator == "paper":

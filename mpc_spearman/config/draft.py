@@ -1,7 +1,7 @@
-"""A plan before it is checked: YAML text and overrides, and where each value came from.
+"""A plan before it is checked: its YAML text with overrides, and the origin of each value.
 
-Nothing here knows which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft only remembers
-which values an override set, so that a problem names the place to correct.
+This module does not know which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft records
+which override or local file set a value, so that an error names the place to correct.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from mpc_spearman.config.wording import Location, dotted, nearest, shown
 from mpc_spearman.config.yaml_text import parse, parse_value
 from mpc_spearman.errors import PlanError
 
-# Bytes of a file; the shared part has to fit a message to each peer (`mpc_spearman.wire.messages.MAX_TEXT`).
-_LONGEST = 1 << 20
-# Files of a data party, of its policy and of any party.
-_TABLES = ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned")
-_RECORDS = ("ledger", "approval")
+# Most bytes of a file; the shared part has to fit into one message (`mpc_spearman.wire.messages.MAX_TEXT`).
+_LONGEST_FILE = 1 << 20
+# Keys that hold file names: of a data party, and of its policy.
+_PARTY_FILES = ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned")
+_POLICY_FILES = ("ledger", "approval")
 
 
 @dataclass
 class Draft:
-    """The unchecked content of a plan: dicts, lists and scalars, shared with nobody.
+    """The unchecked content of a plan: dicts, lists and scalars, a copy of the caller's.
 
-    A problem starts with `where`, the file's name (or ``plan``), or with the override or local file that set
-    the value (`origins`). Paths are relative to `folder`.
+    The text of a problem starts with `where`, the file's name (or ``plan``), or with the override or local
+    file that set the value (`origins`). Paths are relative to `folder`.
     """
 
     where: str
@@ -41,7 +41,7 @@ class Draft:
 
     @classmethod
     def read(cls, source: str | Path | Mapping[str, Any]) -> Draft:
-        """Take a mapping as it is, or read a YAML file; `PlanError` if it does not hold keys and values."""
+        """Return the draft of a mapping or a YAML file; `PlanError` if the file holds no keys and values."""
         if isinstance(source, Mapping):
             return cls("plan", Path.cwd(), _copied(source))
         if not isinstance(source, (str, Path)):
@@ -49,16 +49,16 @@ class Draft:
         path = Path(os.path.expanduser(source))
         try:
             with path.open("rb") as file:
-                written = file.read(_LONGEST + 1)
-            if len(written) > _LONGEST:  # such as a table given by mistake
-                raise ValueError(f"it is not a plan: it is longer than {_LONGEST >> 20} MiB")
+                written = file.read(_LONGEST_FILE + 1)
+            if len(written) > _LONGEST_FILE:  # such as a table given by mistake
+                raise ValueError(f"it is not a plan: it is longer than {_LONGEST_FILE >> 20} MiB")
             content, misread = parse(written.decode("utf-8-sig"))
             if not isinstance(content, dict):
-                # Not what is in it: a table given by mistake would be quoted.
+                # The text does not quote the file, which may be a table given by mistake.
                 raise ValueError("it is not a plan: a plan is made of 'key: value' lines")
         except FileNotFoundError:
-            there = tuple(sorted(file.name for file in path.parent.glob("*.y*ml")))
-            raise PlanError(f"{path}: no such file{nearest(path.name, there)}") from None
+            plan_files = tuple(sorted(file.name for file in path.parent.glob("*.y*ml")))
+            raise PlanError(f"{path}: no such file{nearest(path.name, plan_files)}") from None
         except OSError as error:
             raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError as error:
@@ -71,9 +71,9 @@ class Draft:
         return draft
 
     def report(self, location: Location, text: str) -> None:
-        """Note a problem with the value at `location`."""
-        inside = [known for known in self.origins if location[: len(known)] == known]
-        where = self.origins[max(inside, key=len)] if inside else self.where
+        """Record a problem with the value at `location`."""
+        enclosing = [place for place in self.origins if location[: len(place)] == place]
+        where = self.origins[max(enclosing, key=len)] if enclosing else self.where
         key = f"{dotted(location)}: " if location else ""
         self.problems.append(f"{where}: {key}{text}")
 
@@ -101,94 +101,94 @@ class Draft:
         except ValueError as error:
             self.problems.append(f"{start}: {error}")
             return
-        # What an earlier override set below this key is gone, and so is its name.
+        # This override replaces what earlier ones set below its key.
         self.origins = {k: v for k, v in self.origins.items() if k[: len(location)] != location}
         self.origins[location] = start
         for inside, problem in misread:
             self.report((*location, *inside), problem)
 
     def refuse_local(self, of_party: Collection[str], of_sections: Mapping[str, Collection[str]]) -> None:
-        """Note a problem for every local key in a shared plan: beside any party's name, or in a section.
+        """Record a problem for every local key in a shared plan, in a party's entry or in a section.
 
-        Whoever writes the shared plan is not its readers' owner: a policy, a ledger or a file to write that
-        stood there would be somebody else's.
+        The author of the shared plan must not decide on another organisation's policy, ledger or files.
         """
         places: list[Location] = [("coordinator",), ("target",)]
         entries = self._parties()
         places += [("sources", position) for position in range(len(entries) - 2)]
         for place, entry in zip(places, entries, strict=True):
-            whose = f"{shown(entry.get('name'))} writes it into its own local file (--local)"
+            advice = f"{shown(entry.get('name'))} writes it into its own local file (--local)"
             for key in [key for key in entry if key in of_party]:
-                self.report(("parties", *place, key), f"is local and no part of a shared plan; {whose}")
+                self.report(("parties", *place, key), f"is local and no part of a shared plan; {advice}")
         for section, keys in of_sections.items():
-            there = self.data.get(section)
-            for key in [key for key in keys if isinstance(there, dict) and key in there]:
-                each = "each party writes it into its own local file (--local)"
-                self.report((section, key), f"is local and no part of a shared plan; {each}")
+            content = self.data.get(section)
+            for key in [key for key in keys if isinstance(content, dict) and key in content]:
+                advice = "each party writes it into its own local file (--local)"
+                self.report((section, key), f"is local and no part of a shared plan; {advice}")
 
     def add_local(
         self,
-        own: Draft,
+        local: Draft,
         party: str | None,
         sections: Mapping[str, Sequence[str]],
         shared: Collection[str],
     ) -> None:
-        """Merge a party's local file: beside the party's name, or into a section.
+        """Merge a party's local file into its entry, and into sections of the plan.
 
-        The file's ``party`` names the owner, or else `party`. `sections` has the sections of the shared plan
-        that it may have keys of, and these keys; `shared` are keys beside a name that are not local.
+        The file's ``party`` names its owner, or else `party` does. `sections` are the sections of the plan
+        that have local keys, with these keys; `shared` are the keys of a party's entry that are not local.
         """
-        said = own.data.pop("party", None)
+        file_party = local.data.pop("party", None)
         names = [entry.get("name") for entry in self._parties()]
-        name = party if said is None else said
+        name = party if file_party is None else file_party
         if party not in (None, name):
-            own.report(("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}")
+            local.report(
+                ("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}"
+            )
         elif name not in names:
-            own.report(("party",), f"{shown(name)} is not a party of the plan {self.where}")
-        elif wrong := own.data.keys() & set(shared):
-            own.report((min(wrong),), f"is shared: only the shared plan can have it ({self.where})")
+            local.report(("party",), f"{shown(name)} is not a party of the plan {self.where}")
+        elif shared_keys := local.data.keys() & set(shared):
+            local.report((min(shared_keys),), f"is shared: only the shared plan can have it ({self.where})")
         else:
             index = names.index(name)
             roles: tuple[Location, ...] = (("coordinator",), ("target",), ("sources", index - 2))
             below = ("parties", *roles[min(index, 2)])
-            for key, value in own.data.items():
+            for key, value in local.data.items():
                 if key not in sections:
                     self._parties()[index][key] = value
-                    self.origins[(*below, key)] = own.where
+                    self.origins[(*below, key)] = local.where
                     continue
                 section = value if isinstance(value, dict) else {}
                 for inside in section.keys() - set(sections[key]):
-                    own.report((key, inside), f"is not local; local keys here: {', '.join(sections[key])}")
+                    local.report((key, inside), f"is not local; local keys here: {', '.join(sections[key])}")
                 self.data[key] = {**(self.data.get(key) or {}), **section}
-                self.origins.update(dict.fromkeys(((key, inside) for inside in section), own.where))
-        self.problems += own.problems
+                self.origins.update(dict.fromkeys(((key, inside) for inside in section), local.where))
+        self.problems += local.problems
 
     def data_parties(self) -> list[dict[Any, Any]]:
-        """Return the target's and the sources' mappings, as far as the draft has them."""
+        """Return the target's and the sources' entries, as far as the draft has them."""
         return [party for party in self._parties()[1:] if party]
 
     def approvers(self) -> dict[str, Any]:
-        """Return who approves each data party's runs, by the party's name."""
+        """Return ``policy.approved_by`` of each data party, by the party's name."""
         return {str(party.get("name")): _policy(party).get("approved_by") for party in self.data_parties()}
 
     def _parties(self) -> list[dict[Any, Any]]:
-        """Return all parties' mappings, the coordinator's first; an empty one for what is none."""
+        """Return all parties' entries, the coordinator's first; an empty mapping for each that is none."""
         parties = self.data.get("parties")
         parties = parties if isinstance(parties, dict) else {}
         sources = parties.get("sources")
-        found = [parties.get("coordinator"), parties.get("target")]
-        found += sources if isinstance(sources, list) else []
-        return [party if isinstance(party, dict) else {} for party in found]
+        entries = [parties.get("coordinator"), parties.get("target")]
+        entries += sources if isinstance(sources, list) else []
+        return [entry if isinstance(entry, dict) else {} for entry in entries]
 
     def set_table(self, party: str, file: Path | None) -> None:
-        """Give the data party of that name another table, or none."""
-        found = {str(entry.get("name")): entry for entry in self.data_parties()}
-        if party in found:
-            found[party]["table"] = file
+        """Replace the table of the data party of that name; None removes it."""
+        entries = {str(entry.get("name")): entry for entry in self.data_parties()}
+        if party in entries:
+            entries[party]["table"] = file
         else:
-            known = f"data parties: {', '.join(found) or 'none'}"
-            why = f"the plan has no data party of that name; {known}"
-            self.problems.append(f"table for {shown(party)}: {why}")
+            reason = f"the plan has no data party of that name; data parties: {', '.join(entries) or 'none'}"
+            self.problems.append(f"table for {shown(party)}: {reason}")
 
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""
@@ -198,15 +198,15 @@ class Draft:
             if policy.get("approved_by"):
                 policy.setdefault("approval", f"{party.get('name')}.approval")
         files = (
-            *product(self.data_parties(), _TABLES),
-            *product(policies, _RECORDS),
+            *product(self.data_parties(), _PARTY_FILES),
+            *product(policies, _POLICY_FILES),
             *product(tables, ("path",)),
             *product(self._parties(), ("key",)),
         )
         for section, key in files:
             file = section.get(key)
-            # An empty path would name the folder itself, NUL is no part of any, an address is none, and a
-            # locale may lack characters: left for the check.
+            # Invalid paths are left unchanged, and the check reports them: empty ones, which would name the
+            # folder itself, ones with NUL, addresses, and characters that the locale lacks.
             text = str(file)
             if isinstance(file, (str, Path)) and text.strip() and "\0" not in text and "://" not in text:
                 with suppress(UnicodeEncodeError):
@@ -214,7 +214,7 @@ class Draft:
 
 
 def _step(node: object, part: str, location: Location) -> str | int:
-    """Return the key or position that a part of an override stands for; `ValueError` if there is none."""
+    """Return the key or position that one part of an override names; `ValueError` if there is none."""
     if isinstance(node, dict):
         return part
     if not isinstance(node, list):

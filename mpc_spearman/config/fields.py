@@ -1,4 +1,4 @@
-"""What the keys of a plan can hold: types, bounds and the words for what is allowed."""
+"""Types and bounds of a plan's keys, and the text that says which values are allowed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 
 def party_name(name: str) -> str:
-    """Return a party's name, or raise ``ValueError`` with what is wrong with it."""
+    """Return a party's name if it is valid; a ``ValueError`` says why it is not."""
     # Names become folder names, parts of --table NAME=FILE, and lines of an error text.
     if not name.strip() or name != name.strip():
         raise ValueError("is not a name: it is empty, or starts or ends with a space")
@@ -25,7 +25,7 @@ def party_name(name: str) -> str:
 
 
 def in_this_locale(name: str) -> str:
-    """Return a name of a file or folder, or raise ``ValueError`` if this machine's locale cannot write it."""
+    """Return the name of a file or folder; ``ValueError`` if this machine's locale cannot write it."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -76,14 +76,14 @@ def setting(meaning: str, default: Any = ..., allowed: str = "", **bounds: Any) 
 
 
 def allowed_text(field: FieldInfo) -> str:
-    """Return what completes "<value> is not ..." for a field."""
+    """Return the text for a field that completes the error "<value> is not ..."."""
     extra = field.json_schema_extra
     return str(extra.get("allowed", "")) if isinstance(extra, dict) else ""
 
 
 def whole(meaning: str, low: int, default: int | None = None) -> Any:
     """Declare a whole number of at least `low`."""
-    # The upper end is beyond any table this package takes, and within what every peer can read.
+    # The upper bound is larger than any table, and small enough for every peer to read.
     return setting(meaning, default, f"a whole number from {low} to 1000000000", ge=low, le=10**9)
 
 
@@ -94,7 +94,7 @@ def flag(meaning: str) -> Any:
 
 def privacy_loss(meaning: str, default: float) -> Any:
     """Declare a privacy loss ρ."""
-    # Below, noise leaves no room for numbers in the ring; above, it hides nothing.
+    # Below 0.001 noisy numbers would not fit into the ring; above 100 noise hides nothing.
     return setting(meaning, default, "a number from 0.001 to 100", ge=0.001, le=100, allow_inf_nan=False)
 
 

@@ -27,7 +27,7 @@ from mpc_spearman.config.table_keys import Normalise, one_or_more
 
 
 class PlanKeys(Section):
-    """All keys of a plan, each of which is valid by itself. docs/plan.md lists them."""
+    """All keys of a plan, each checked by itself. docs/plan.md lists them."""
 
     protocol: Protocol = setting("How the private part is computed.", "mpc")
     reveal: Reveal = setting(

@@ -1,4 +1,4 @@
-"""Read a plan: files, overrides and tables, and every problem with them at once.
+"""Read a plan from files, overrides and tables; report every problem with them at once.
 
 `load_plan` reports all wrong values, each on a line that names the file (or the override), the key, the
 value, and what would be allowed; if there are none, it reports conflicting values.
@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mpc_spearman.config.draft import Draft
-from mpc_spearman.config.parties import LOCAL_BESIDE_NAME, SHARED_BESIDE_NAME
+from mpc_spearman.config.parties import LOCAL_PARTY_KEYS, SHARED_PARTY_KEYS
 from mpc_spearman.config.plan import LOCAL, MEETING_PLACE, Plan
 from mpc_spearman.config.wording import explain, shown
 from mpc_spearman.errors import PlanError
@@ -41,10 +41,9 @@ def load_plan(
     tables : mapping
         Party name to table, in place of the plan's; None for a table that is not a file.
     local : Path, optional
-        One party's local file: the keys that belong beside its name, and those of `LOCAL`. Overrides come
-        before it.
+        One party's local file: keys of its entry in `parties`, and those of `LOCAL`. Overrides replace them.
     party : str, optional
-        Its owner, if the file does not name it (``party``).
+        The owner of the local file, if the file does not name it (``party``).
     shared_alone : bool
         Refuse local keys in `source`, other than `MEETING_PLACE`; with a `local` file they always are.
 
@@ -60,18 +59,18 @@ def load_plan(
     draft.place_files(draft.folder)
     if local is not None or shared_alone:
         sections = {section: {*keys} - {*MEETING_PLACE} for section, keys in LOCAL.items()}
-        draft.refuse_local(LOCAL_BESIDE_NAME, sections)
+        draft.refuse_local(LOCAL_PARTY_KEYS, sections)
     if local is not None:
-        own = Draft.read(local)
-        draft.add_local(own, party, LOCAL, SHARED_BESIDE_NAME)
-        draft.place_files(own.folder)
+        local_draft = Draft.read(local)
+        draft.add_local(local_draft, party, LOCAL, SHARED_PARTY_KEYS)
+        draft.place_files(local_draft.folder)
     approvers = draft.approvers()
     for override in overrides:
         draft.override(override)
     for name, approver in draft.approvers().items():
         if approvers.get(name) not in (None, approver):
-            why = "no setting on the command line can change policy.approved_by; the local part can"
-            draft.problems.append(f"{draft.where}: party {shown(name)}: {why}")
+            reason = "no setting on the command line can change policy.approved_by; the local part can"
+            draft.problems.append(f"{draft.where}: party {shown(name)}: {reason}")
     for name, file in tables.items():
         draft.set_table(name, file)
     draft.place_files(Path.cwd())
@@ -80,9 +79,9 @@ def load_plan(
     except ValidationError as error:
         for problem in error.errors(include_url=False):
             if problem["type"] == "contradictions":
-                for location, text in problem["ctx"]["found"]:
+                for location, text in problem["ctx"]["conflicts"]:
                     draft.report(location, text)
-            # Of a list whose items are all wrong pydantic also says that it is too short.
+            # If all items of a list are invalid, pydantic also reports that the list is too short.
             elif problem["type"] != "too_short" or not problem["input"]:
                 draft.report(*explain(problem, Plan))
     if draft.problems:
@@ -91,6 +90,6 @@ def load_plan(
 
 
 def local_party(file: Path) -> str | None:
-    """Return whose a local file says that it is; raises `PlanError` if it cannot be read."""
-    said = Draft.read(file).data.get("party")
-    return said if isinstance(said, str) else None
+    """Return the owner that a local file names (``party``), or None; `PlanError` if it cannot be read."""
+    party = Draft.read(file).data.get("party")
+    return party if isinstance(party, str) else None

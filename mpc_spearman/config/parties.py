@@ -1,4 +1,4 @@
-"""The plan's ``parties`` section: who takes part, and what each keeps to itself."""
+"""The plan's ``parties`` section: who takes part, with each party's local keys."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Policy(Section):
     )
 
     def allows(self, level: str) -> bool:
-        """Tell whether the coordinator may learn what a level gives."""
+        """Return whether this policy allows the coordinator to open a level."""
         return any(within(level, most) for most in self.max_reveal)
 
 
@@ -262,9 +262,10 @@ class TargetParty(DataParty):
 
 
 AnyOne = CoordinatorParty | DataParty
-#: A party's keys that all parties agree on, since they define the run; its others are local.
-SHARED_BESIDE_NAME = ("name", "identity", "organisation", "noise")
-LOCAL_BESIDE_NAME = TargetParty.model_fields.keys() - {*SHARED_BESIDE_NAME}  # whose keys include all others'
+#: The keys of a party's entry that all parties must agree on; all others are local.
+SHARED_PARTY_KEYS = ("name", "identity", "organisation", "noise")
+# A target has all keys that other parties have.
+LOCAL_PARTY_KEYS = TargetParty.model_fields.keys() - {*SHARED_PARTY_KEYS}
 
 
 class Parties(Section):
@@ -284,7 +285,7 @@ class Parties(Section):
         return (self.coordinator, self.target, *self.sources)
 
     def places(self) -> Iterator[tuple[Location, AnyOne]]:
-        """Yield everyone with their place in a plan."""
+        """Yield each party with its location in the plan."""
         yield ("parties", "coordinator"), self.coordinator
         yield ("parties", "target"), self.target
         for position, source in enumerate(self.sources):

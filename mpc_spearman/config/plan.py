@@ -1,12 +1,10 @@
 """The plan of a run: what it computes, who takes part, and what each party keeps to itself.
 
-A plan is a YAML file (or a mapping in Python). Everything in it is **shared**, the same for all
-parties and compared when they meet, except what stands beside a party's ``name``, ``identity`` and
-``organisation``: its ``key``, its ``table`` and how it is read, ``policy``, ``page`` and ``listen`` (and the
-target's ``alignment_key``) are **local**, never sent and not in the digest. For a rehearsal on one machine a
-single file may hold both.
-Between organisations local keys come from their owner's local file or command line alone, since somebody else
-writes the shared plan.
+A plan is a YAML file (or a mapping in Python). Most of its keys are **shared**: they are the same for all
+parties, which compare them when they meet. Some keys of a party's entry are **local**, never sent and not in
+the digest: its ``key``, its ``table`` and how it is read, ``policy``, ``page`` and ``listen`` (and the target's
+``alignment_key``). For a rehearsal on one machine a single file may hold both. Between organisations local
+keys come only from their owner's local file or command line, since somebody else writes the shared plan.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.keys import PlanKeys
 from mpc_spearman.config.parties import (
-    SHARED_BESIDE_NAME,
+    SHARED_PARTY_KEYS,
     AnyOne,
     DataParty,
     Query,
@@ -37,9 +35,9 @@ class Plan(PlanKeys):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Plan:
-        if found := list(contradictions(self)):
-            lines = "\n".join(f"{dotted(location)}: {text}" for location, text in found)
-            raise PydanticCustomError("contradictions", "{lines}", {"lines": lines, "found": found})
+        if conflicts := list(contradictions(self)):
+            lines = "\n".join(f"{dotted(location)}: {text}" for location, text in conflicts)
+            raise PydanticCustomError("contradictions", "{lines}", {"lines": lines, "conflicts": conflicts})
         return self
 
     @property
@@ -59,7 +57,7 @@ class Plan(PlanKeys):
 
     @property
     def terms(self) -> Terms:
-        """What of the plan decides who learns what."""
+        """The settings that decide who learns what."""
         results, owners = self.results, (self.parties.target, *self.parties.sources)
         return Terms(
             protocol=self.protocol,
@@ -79,7 +77,7 @@ class Plan(PlanKeys):
         return Roster.of(self.names, self.party(me).name)
 
     def party(self, name: str) -> AnyOne:
-        """Look a party up by its name; `PlanError` if no party has it."""
+        """Return the party of that name; `PlanError` if there is none."""
         for party in self.parties.everyone:
             if party.name == name:
                 return party
@@ -87,24 +85,24 @@ class Plan(PlanKeys):
         raise PlanError(f"the plan has no party {shown(name)}{hint}")
 
     def owner(self, name: str) -> DataParty:
-        """Look a party with a table up by its name; `PlanError` if it is the coordinator, or none."""
+        """Return the data party of that name; `PlanError` if it is the coordinator, or there is none."""
         party = self.party(name)
         if isinstance(party, DataParty):
             return party
         raise PlanError(f"{name} is the coordinator, which has no table and no policy")
 
     def shared(self) -> dict[str, Any]:
-        """Return the part that all parties must agree on, ready for JSON: no local field at all."""
+        """Return the part that all parties must agree on, as values for JSON; it has no local key."""
         local = {section: set(keys) for section, keys in LOCAL.items()}
         content = self.model_dump(mode="json", exclude={"parties": True, **local})
-        # Only these, so that a field added to a data party stays local by default.
-        beside = set(SHARED_BESIDE_NAME)
-        known: dict[str, Any] = {"coordinator": beside, "target": beside, "sources": {"__all__": beside}}
-        content["parties"] = self.parties.model_dump(mode="json", include=known, exclude_defaults=True)
+        # Shared keys are listed, so that a key added to a data party is local by default.
+        shared = set(SHARED_PARTY_KEYS)
+        include: dict[str, Any] = {"coordinator": shared, "target": shared, "sources": {"__all__": shared}}
+        content["parties"] = self.parties.model_dump(mode="json", include=include, exclude_defaults=True)
         return content
 
     def canonical_json(self) -> str:
-        """Return `shared` as the one JSON text for it: ASCII, keys sorted, no spaces."""
+        """Return `shared` as canonical JSON: ASCII, keys sorted, no spaces."""
         return canonical(self.shared())
 
     def digest(self) -> bytes:
@@ -112,22 +110,24 @@ class Plan(PlanKeys):
         return hashlib.sha256(self.canonical_json().encode("ascii")).digest()
 
     def addresses_of_others(self, name: str) -> set[str]:
-        """Name the environment variables with addresses of databases that are not party `name`'s."""
+        """Return the environment variables that hold addresses of other parties' databases."""
         parties = (self.parties.target, *self.parties.sources)
-        asked = {party.name: party.table.variable for party in parties if isinstance(party.table, Query)}
-        return {*asked.values()} - {asked.get(name), ""}
+        variables = {party.name: party.table.variable for party in parties if isinstance(party.table, Query)}
+        return {*variables.values()} - {variables.get(name), ""}
 
     def restricted_to(self, name: str) -> Plan:
-        """Return the plan as party `name` may hold it: of all local parts, only its own."""
+        """Return the plan with the local part of party `name` only, without all others."""
         return self.with_party(
-            self.party(name), lambda other: type(other)(**other.model_dump(include=set(SHARED_BESIDE_NAME)))
+            self.party(name), lambda other: type(other)(**other.model_dump(include=set(SHARED_PARTY_KEYS)))
         )
 
-    def with_party(self, own: AnyOne, others: Callable[[AnyOne], AnyOne] = lambda other: other) -> Plan:
-        """Return the plan with a party in the place of the one of its name, and the others changed."""
+    def with_party(
+        self, replacement: AnyOne, others: Callable[[AnyOne], AnyOne] = lambda other: other
+    ) -> Plan:
+        """Return the plan in which a party replaces the one of its name, and `others` changes the others."""
 
         def changed(party: AnyOne) -> AnyOne:
-            return own if party.name == own.name else others(party)
+            return replacement if party.name == replacement.name else others(party)
 
         parties = self.parties
         update = {
@@ -138,7 +138,7 @@ class Plan(PlanKeys):
         return self.model_copy(update={"parties": parties.model_copy(update=update)})
 
 
-#: Of sections that are shared, the keys that are not.
+#: Local keys in sections that are otherwise shared.
 LOCAL = {"network": ("message_timeout", "address", "port", "proxy"), "he": ("workers",)}
-#: Local keys that a shared plan may have all the same: where the parties meet is the same for most of them.
+#: Local keys that a shared plan may also have, since most parties meet at the same address.
 MEETING_PLACE = ("address", "port")

@@ -1,4 +1,4 @@
-"""Each data owner's policy on the shared plan: a veto, before any data moves."""
+"""Check the shared plan against a data owner's policy, before any data is sent."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ AGREE_TO_ALL = MappingProxyType(
 
 
 def check_policy(plan: Plan, name: str) -> None:
-    """Refuse, with a `PolicyError` that has every broken rule, a plan beyond the policy of party `name`."""
+    """Raise a `PolicyError` that lists every rule of party `name`'s policy that the plan breaks, if any."""
     if policy := _policy(plan, name):
-        _refuse(name, *_beyond(plan, name, policy))
+        _refuse(name, *_broken_rules(plan, name, policy))
 
 
 def check_policy_rows(plan: Plan, name: str, n: int) -> None:
-    """Refuse, with a `PolicyError`, to take part with `n` aligned rows if the owner requires more."""
+    """Raise a `PolicyError` if the owner requires more than `n` aligned rows."""
     policy = _policy(plan, name)
     if policy and n < policy.min_rows:
         _refuse(name, f"min_rows is {policy.min_rows}, but there are {n} rows")
 
 
 def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> None:
-    """Refuse numbers over so few source columns that they nearly show single coefficients.
+    """Raise a `PolicyError` if results average so few source columns that they nearly show coefficients.
 
     Each number averages `defined` of `counts`. Applies if an owner's policy does not allow coefficients.
     """
@@ -60,7 +60,7 @@ def _refuse(name: str, *broken: str) -> None:
         raise PolicyError("\n".join(start + rule for rule in broken))
 
 
-def _beyond(plan: Plan, name: str, policy: Policy) -> Iterator[str]:
+def _broken_rules(plan: Plan, name: str, policy: Policy) -> Iterator[str]:
     if not policy.allows(plan.reveal):
         most = ", ".join(policy.max_reveal) or "nothing"
         how = f"to allow that as well, name it: [{', '.join((*policy.max_reveal, plan.reveal))}]"

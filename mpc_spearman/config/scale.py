@@ -23,12 +23,12 @@ class Place:
     granted : bool
         Whether it can be passed on.
     by_default : pair of str, optional
-        What ``results`` passes on to the target and the sources if a plan does not say; else itself to the
-        target, and nothing to the sources.
+        What ``results`` passes on to the target and to the sources if a plan does not set it. None: this
+        level to the target, and nothing to the sources.
     keys : tuple of str
         Keys of a plan that are for this level alone.
     mpc_only : str
-        What it asks of the protocol, if only ``mpc`` has it.
+        If only ``mpc`` can compute it: the reason, for an error text.
     on_inputs : bool
         Whether an owner can add noise to its inputs.
     """
@@ -54,7 +54,7 @@ PLACES: dict[str, Place] = {
 _ORDER = ("nothing", *(name for name, place in PLACES.items() if place.ordered))
 #: Levels outside the order: a policy allows one only by name.
 OUTSIDE = tuple(name for name, place in PLACES.items() if not place.ordered)
-#: What ``results`` can pass on, least first; what is outside the order comes last.
+#: What ``results`` can pass on, least first; levels outside the order come last.
 GRANTS = ("nothing", *(name for name, place in PLACES.items() if place.granted))
 #: Levels of ``reveal``, weakest privacy first: as plans and documents list them.
 LEVELS = (*reversed(_ORDER[1:]), *OUTSIDE)
@@ -79,7 +79,7 @@ def within(grant: str, level: str) -> bool:
 
 
 def least(levels: Iterable[str]) -> str:
-    """Return the one that reveals least."""
+    """Return the level that reveals least."""
     return min(levels, key=(*_ORDER, *OUTSIDE).index)
 
 

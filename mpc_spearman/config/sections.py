@@ -37,7 +37,7 @@ LOSS = 2.0
 
 
 class Results(Section):
-    """What the coordinator passes on, at most what `Plan.reveal` gives it.
+    """What the coordinator passes on; at most what it learns itself by ``reveal``.
 
     In a `Plan` `target` and `sources` are never None: they are filled in.
     """
@@ -126,9 +126,9 @@ def host_name(text: str) -> str:
 
 
 def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
-    """Take ``HOST:PORT`` apart, IPv6 hosts in brackets; `ValueError` says what is wrong with it.
+    """Return the host and the port of ``HOST:PORT``; a `ValueError` says what is wrong.
 
-    `any_address` allows 0.0.0.0 and ::, which mean every address of this machine.
+    IPv6 hosts are in brackets. `any_address` allows 0.0.0.0 and ::, which mean every address of this machine.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:

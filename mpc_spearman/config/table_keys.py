@@ -11,15 +11,15 @@ from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_vali
 from mpc_spearman.config.fields import ColumnName, Flag, Section, Text, flag, setting
 from mpc_spearman.config.wording import shown
 
-#: One step of what is done to ids before they are compared.
+#: A step by which ids are changed before they are compared.
 Normalise = Literal["strip", "casefold", "nfkc", "digits"]
 
-#: What cells of text are, and are made numbers or dates of.
+#: How cells of text are read as numbers or dates.
 Convert = Literal["percent", "currency", "day_first", "month_first"]
 
 
 def one_or_more(value: object) -> object:
-    """Take one value for a list of one."""
+    """Return a list as it is, and any other value as a tuple of one."""
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
@@ -31,7 +31,7 @@ def _one_byte(text: str) -> str:
 
 def _codec(name: str) -> str:
     try:
-        b"".decode(name)  # hexadecimal and the like are no text
+        b"".decode(name)  # codecs such as hexadecimal do not decode to text
         codecs.getincrementaldecoder(name)
     except (LookupError, ValueError):
         raise ValueError("is not an encoding that Python knows, such as utf-8 or cp1252") from None
@@ -39,7 +39,7 @@ def _codec(name: str) -> str:
 
 
 def _value(value: object) -> object:
-    """Write a number or a day of YAML as a cell would have it."""
+    """Return a number or a day of YAML as the text that a cell would have."""
     if isinstance(value, (int, float, date)) and not isinstance(value, bool):
         return str(value)
     return value

@@ -1,4 +1,4 @@
-"""The terms of a plan: what in it decides which messages are sent, and so who learns what."""
+"""The terms of a plan: its settings that decide which messages are sent, and so who learns what."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mpc_spearman.parties import Role
 
 @dataclass(frozen=True)
 class Terms:
-    """What of a plan decides who learns what.
+    """The settings of a plan that decide who learns what.
 
     `parties` are the parties' names by role, `granted` is what ``results`` passes on to each role, `top` says
     whether the plan asks for the strongest features alone, `proofs` whether owners prove their vectors, and
@@ -31,7 +31,7 @@ class Terms:
 
     @classmethod
     def of_result(cls, plan: Mapping[str, Any]) -> Terms:
-        """Read the terms from the shared part of a plan, as a result holds it, also one of version 0.2.0."""
+        """Read the terms from the shared part of a plan, as results hold it, also those of version 0.2.0."""
         parties, results = plan["parties"], plan["results"]
         names = [parties["coordinator"]["name"], parties["target"]["name"]]
         return cls(
@@ -51,12 +51,12 @@ class Terms:
 
 
 def by_role(names: list[str] | tuple[str, ...]) -> dict[Role, tuple[str, ...]]:
-    """Return names, which are in order of the parties' numbers, by role."""
+    """Return the parties' names by role; `names` are in order of the parties' numbers."""
     return {Role.COORDINATOR: (names[0],), Role.TARGET: (names[1],), Role.SOURCE: tuple(names[2:])}
 
 
 def granted(target: str, sources: str) -> dict[Role, str]:
-    """Return what is passed on to each role; the coordinator opens everything itself."""
+    """Return the grant of each role; the coordinator gets none, since it opens the results itself."""
     return {Role.COORDINATOR: "nothing", Role.TARGET: target, Role.SOURCE: sources}
 
 

@@ -1,4 +1,4 @@
-"""The words about plans: how a key, a value, a problem and a difference are written."""
+"""Texts about plans: keys, values, problems and differences, as error messages show them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pydantic_core import ErrorDetails
 from mpc_spearman.config.fields import allowed_text
 from mpc_spearman.errors import HandshakeError, PlanMismatch, ProtocolViolation
 
-#: Where a value sits in a plan: keys, and positions in lists, from the outside in.
+#: The location of a value in a plan: keys, and positions in lists, outermost first.
 Location = tuple[str | int, ...]
 
-#: Tells a table that is a file from one that is a query; pydantic puts it where a key would be in a location.
+#: Tags of a table that is a file, and of one that is a query; pydantic adds them to locations like keys.
 TABLE_KINDS = ("(file)", "(query)")
 
 _LONGEST_SHOWN = 60
@@ -26,11 +26,11 @@ _MOST_DIFFERENCES = 50
 
 
 def shown(value: object) -> str:
-    """Write a value as a plan would, on one short line, for an error text."""
+    """Return a value as a plan would have it, on one short line, for an error text."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     try:
-        # not str: repr escapes whatever a terminal should not be sent
+        # `repr`, since it escapes control characters
         text = repr(str(value) if isinstance(value, Path) else value)
     except (ValueError, RecursionError):  # numbers that Python refuses to write, lists without end
         text = "a value too long to show"
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
 
 
 def dotted(location: Location) -> str:
-    """Write a location as overrides do: ``parties.sources.0.id``."""
+    """Return a location as overrides write it: ``parties.sources.0.id``."""
     return ".".join(p if isinstance(p, str) and p.isprintable() and p else shown(p) for p in location)
 
 
@@ -51,7 +51,7 @@ def nearest(word: object, names: tuple[str, ...]) -> str:
 
 
 def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str]:
-    """Turn one of pydantic's problems with a `plan` into its location, the value and what is allowed."""
+    """Return the location and the text for one of pydantic's problems: the value, and what is allowed."""
     location = tuple(part for part in problem["loc"] if part not in TABLE_KINDS)
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
@@ -77,28 +77,34 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
     elif kind == "string_type":
         what = "is not text; put it in quotes"
     elif kind in ("int_type", "float_type") and isinstance(value, str):
-        what = f"is text, {what.removeprefix('is ')}"  # a number in quotes would be said to be none
+        what = (
+            f"is text, {what.removeprefix('is ')}"  # otherwise a number in quotes would be called no number
+        )
     elif kind == "tuple_type":
         what += "; write it in brackets, [...], or start each item with '- '"
     return location, f"{shown(value)} {what}"
 
 
-_BY_KEYS = "parties are identified by keys: docs/hosts.md#keys"
-_BY_FORM = "write he.form: literal for the paper to the letter"
-_BY_NOISE = "noise protects rows, limited by privacy.loss and policy.loss"
-_BY_ONE_PROCESS = (
+_KEYS_INSTEAD = "parties are identified by keys: docs/hosts.md#keys"
+_FORM_INSTEAD = "write he.form: literal for the paper to the letter"
+_NOISE_INSTEAD = "noise protects rows, limited by privacy.loss and policy.loss"
+_ONE_PROCESS_INSTEAD = (
     "a party is one process, which uses all processors of its host; where Paillier needed several hosts, use "
     "he.scheme: bfv"
 )
-_RULES = ("min_group", "min_rows_per_feature", "budget")
-#: Keys of earlier versions, by their last two parts without positions, and what took their place.
+_NOISE_RULES = ("min_group", "min_rows_per_feature", "budget")
+#: Keys of earlier versions, by their last two parts without positions, and what to do instead.
 _REPLACED = {
-    **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _BY_KEYS),
+    **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _KEYS_INSTEAD),
     "table.path": "name the file itself, table: FILE; files of any size are read",
     "table.memory": "write memory beside table",
-    **dict.fromkeys(("he.pairs", "he.packing"), _BY_FORM),
-    **dict.fromkeys((f"{section}.{key}" for section in ("privacy", "policy") for key in _RULES), _BY_NOISE),
-    **dict.fromkeys(("shards", "coordinator.workers", "target.workers", "sources.workers"), _BY_ONE_PROCESS),
+    **dict.fromkeys(("he.pairs", "he.packing"), _FORM_INSTEAD),
+    **dict.fromkeys(
+        (f"{section}.{key}" for section in ("privacy", "policy") for key in _NOISE_RULES), _NOISE_INSTEAD
+    ),
+    **dict.fromkeys(
+        ("shards", "coordinator.workers", "target.workers", "sources.workers"), _ONE_PROCESS_INSTEAD
+    ),
 }
 
 
@@ -111,7 +117,7 @@ def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
 
 
 def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | None, type[BaseModel] | None]:
-    """Follow a location through the models to its field, and the model below that, if any."""
+    """Return the field at a location, and the model of its value, if it is a section."""
     field: FieldInfo | None = None
     model: type[BaseModel] | None = plan
     for part in location:
@@ -122,64 +128,68 @@ def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | Non
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the section that a key holds, or whose list it is."""
+    """Return the section that a key holds, directly or in a list; None if it holds none."""
     if get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next(filter(None, map(model_in, get_args(annotation))), None)
 
 
 def choices(annotation: Any) -> tuple[str, ...]:
-    """Return the values that a key can have, where its type lists them."""
+    """Return the values that a key can have, if its type lists them."""
     if get_origin(annotation) is Literal:
         return get_args(annotation)
     return next(filter(None, map(choices, get_args(annotation))), ())
 
 
 def canonical(content: object) -> str:
-    """Return the one JSON text for `content`: ASCII, keys sorted, no spaces, no NaN."""
+    """Return `content` as canonical JSON: ASCII, keys sorted, no spaces, no NaN."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def spoken(digest: bytes) -> str:
-    """Write a digest in groups of four hexadecimal digits, as people read it to each other."""
+    """Return a digest in groups of four hexadecimal digits, for people who read it to each other."""
     return digest.hex(" ", 2)
 
 
-def differences(mine: str, theirs: str) -> list[str]:
-    """Name the keys in which two plans' shared parts, as canonical JSON, differ; none if they are equal.
+def differences(here: str, there: str) -> list[str]:
+    """Return a line for each key in which two shared plans, as canonical JSON, differ, sorted by key.
 
-    Such as ``network.timeout: 60.0 here, 30.0 there``, sorted by key. What came from the peer is escaped and
-    cut short, so it can be printed. `ProtocolViolation` if a text is not canonical JSON of a plan.
+    For instance ``network.timeout: 60.0 here, 30.0 there``. The peer's values are escaped and shortened, so
+    that they can be printed. `ProtocolViolation` if a text is not canonical JSON of a plan.
     """
-    here, there = _leaves(mine), _leaves(theirs)
+    values_here, values_there = _leaves(here), _leaves(there)
     # Compared as JSON, not as Python values, for which 60 == 60.0 and True == 1.
-    found = sorted(
-        f"{_key(place)}: {_cut(here.get(place, 'absent'))} here, {_cut(there.get(place, 'absent'))} there"
-        for place in here.keys() | there.keys()
-        if here.get(place) != there.get(place)
+    lines = sorted(
+        f"{_key(place)}: {_cut(values_here.get(place, 'absent'))} here, "
+        f"{_cut(values_there.get(place, 'absent'))} there"
+        for place in values_here.keys() | values_there.keys()
+        if values_here.get(place) != values_there.get(place)
     )
-    more = len(found) - _MOST_DIFFERENCES
-    return found if more <= 0 else [*found[:_MOST_DIFFERENCES], f"and {more} more keys"]
+    more = len(lines) - _MOST_DIFFERENCES
+    return lines if more <= 0 else [*lines[:_MOST_DIFFERENCES], f"and {more} more keys"]
 
 
 def mismatch(
-    me: object, mine: tuple[str, str], peer: object, theirs: tuple[str, str]
+    me: object, my_version_and_plan: tuple[str, str], peer: object, peers_version_and_plan: tuple[str, str]
 ) -> HandshakeError | None:
-    """Return how a peer's version and shared plan differ from this party's; None if they do not."""
-    if theirs[0] != mine[0]:
-        both = f"{peer} runs version {theirs[0][:50]!r}, {me} {mine[0]!r}"
+    """Return the error for a peer whose version or shared plan differs; None if neither does."""
+    (my_version, my_plan), (peers_version, peers_plan) = my_version_and_plan, peers_version_and_plan
+    if peers_version != my_version:
+        both = f"{peer} runs version {peers_version[:50]!r}, {me} {my_version!r}"
         return HandshakeError(f"{both}: all parties have to install the same version")
-    if theirs[1] != mine[1] and (differing := differences(mine[1], theirs[1])):
+    if peers_plan != my_plan and (differing := differences(my_plan, peers_plan)):
         return PlanMismatch(f"the plans of {me} (here) and {peer} (there) differ: " + "; ".join(differing))
     return None
 
 
 def _leaves(text: str) -> dict[Location, str]:
-    """Take canonical JSON apart into scalars, lists of scalars and empty objects, each written as JSON."""
+    """Return the scalars, lists of scalars and empty objects in canonical JSON by location, each as JSON."""
 
     def walk(content: object, place: Location) -> Iterator[tuple[Location, str]]:
-        of_scalars = isinstance(content, list) and not any(isinstance(item, (dict, list)) for item in content)
-        if isinstance(content, (dict, list)) and content and not of_scalars:
+        is_scalar_list = isinstance(content, list) and not any(
+            isinstance(item, (dict, list)) for item in content
+        )
+        if isinstance(content, (dict, list)) and content and not is_scalar_list:
             for part, item in content.items() if isinstance(content, dict) else enumerate(content):
                 yield from walk(item, (*place, part))
         elif place:
@@ -187,7 +197,7 @@ def _leaves(text: str) -> dict[Location, str]:
 
     try:
         content = json.loads(text)
-        # One text per content also rules out NaN, and repeated keys, which JSON would keep the last of.
+        # This comparison also refuses NaN, and repeated keys, of which `json` keeps the last.
         if not isinstance(content, dict) or canonical(content) != text:
             raise ValueError
         return dict(walk(content, ()))

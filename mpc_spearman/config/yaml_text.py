@@ -1,4 +1,4 @@
-"""YAML text as people type it, in plans and settings: every value is read as it looks."""
+"""Read YAML text of plans and settings so that every value means what it looks like."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ for _tag, _first, _pattern in (
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"({_pattern})$"), list(_first))
 
-# What a comment begins with, where it is one on purpose: '#' and a space, or nothing.
+# A '#' that probably begins no comment: a comment has a space, or nothing, after it.
 _NO_COMMENT = re.compile(r"[ \t]+#[^\s#]")
-# What an IPv6 address in brackets begins with, which to YAML is a list.
+# The beginning of an IPv6 address in brackets, which YAML would read as a list.
 _ADDRESS = re.compile(r"\[[0-9A-Fa-f]*:")
 
 
 def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
-    """Read YAML text; return its value, and where in it are keys given twice or values cut short.
+    """Return the value of YAML text, and the locations of keys given twice and of values cut short.
 
     `ValueError` if the text is not YAML, with the line and what is wrong there.
     """
@@ -77,9 +77,9 @@ def parse(text: str) -> tuple[Any, list[tuple[Location, str]]]:
 
 
 def parse_value(text: str) -> tuple[Any, list[tuple[Location, str]]]:
-    """Read the value of one setting: YAML if quotes or brackets surround all of it, else one scalar.
+    """Return the value of one setting: YAML if quotes or brackets surround all of it, else one scalar.
 
-    In ``table=my #1.csv`` nobody means a comment, and ``listen=[::1]:29501`` is an address.
+    So ``table=my #1.csv`` has no comment, and ``listen=[::1]:29501`` is an address.
     """
     written = text.strip()
     if len(written) > 1 and written[0] + written[-1] in ("''", '""', "[]", "{}"):
@@ -90,7 +90,7 @@ def parse_value(text: str) -> tuple[Any, list[tuple[Location, str]]]:
 
 
 def _misread(text: str, node: yaml.Node, location: Location) -> Iterator[tuple[Location, str]]:
-    """Find keys given twice, of which YAML keeps the last, and values that it cuts: ``my #1.csv``."""
+    """Yield keys given twice, of which YAML keeps the last, and values that it cuts: ``my #1.csv``."""
     if isinstance(node, yaml.MappingNode):
         lines: dict[tuple[str, str], int] = {}
         for key, value in node.value:  # the keys are scalars, or they could not have been constructed

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from mpc_spearman.config import Query
 from mpc_spearman.data.refusals import EngineFailed, Unusable
-from mpc_spearman.files import own_folder, temporary_folder
+from mpc_spearman.files import private_folder, temporary_folder
 
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
 _BATCH = 1 << 20  # rows
@@ -163,7 +163,7 @@ class DuckDB(Database):
         import duckdb
 
         self._spilled = ExitStack()
-        folder = self._spilled.enter_context(own_folder(temporary_folder(), _SPILL))
+        folder = self._spilled.enter_context(private_folder(temporary_folder(), _SPILL))
         settings: dict[str, Any] = {
             "memory_limit": f"{memory}B",
             "temp_directory": str(folder),

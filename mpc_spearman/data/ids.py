@@ -25,7 +25,7 @@ from mpc_spearman.data.cells import buffers_of, keep_text, large_text
 from mpc_spearman.data.columns import is_text, named, storage
 from mpc_spearman.data.notation import mask
 from mpc_spearman.data.refusals import Unusable, at, show
-from mpc_spearman.files import own_key
+from mpc_spearman.files import read_or_create_key
 
 #: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
 NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
@@ -249,9 +249,10 @@ def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
     """Tag row ids, in whatever order they are, so that two results over the same rows can be recognised.
 
     It is 64 hexadecimal digits: the `id_digest` of the ids in ascending order of their UTF-8 forms, under
-    HMAC-SHA256 of a fixed label under the file's key (`own_key`). The key and the tag stay with the target.
-    Without the key the tag says nothing about the ids; with it, guesses at the whole list can be tried.
+    HMAC-SHA256 of a fixed label under the file's key (`read_or_create_key`). The key and the tag stay with
+    the target. Without the key the tag says nothing about the ids; with it, guesses at the whole list can be
+    tried.
     """
-    key = own_key(key_file, "parties.target.alignment_key")
+    key = read_or_create_key(key_file, "parties.target.alignment_key")
     ordered = ids.take(pc.sort_indices(ids))
     return id_digest(ordered, hmac.digest(key, _LABEL, hashlib.sha256)).hex()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
 from mpc_spearman.config.fields import in_this_locale
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
-from mpc_spearman.files import own_folder, temporary_folder
+from mpc_spearman.files import private_folder, temporary_folder
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import progress, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
@@ -118,7 +118,7 @@ def run_local(
         where = (temporary_folder(), "mpc-spearman-run-", "")
         if target is not None:
             where = (target.parent, f".{target.name}.", ".part")
-        staging = stack.enter_context(own_folder(*where))
+        staging = stack.enter_context(private_folder(*where))
         keep = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks))
         assigned = assignments(checked, staging, keep)
         outcomes = supervisor.launch(assigned, frames, server, watch=watch, note=note)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mpc_spearman.errors import OutputError, SetupError
-from mpc_spearman.files import own_folder, temporary_folder
+from mpc_spearman.files import private_folder, temporary_folder
 
 # Files and threads that a role has open and running, at most (measured on runs of three parties), and how
 # many more each peer, each pair that the coordinator forwards, and each processor adds.
@@ -35,7 +35,7 @@ def check(peers: int, *, coordinates: bool) -> None:
 
 def _check_temporary() -> None:
     folder = temporary_folder()
-    with own_folder(folder, "mpc-spearman-check-") as place:
+    with private_folder(folder, "mpc-spearman-check-") as place:
         try:
             (place / "bytes").write_bytes(bytes(_TEMPORARY))
         except OSError as error:

@@ -189,7 +189,7 @@ def _ended(party: str, about: list[str] | None) -> MpcSpearmanError:
         return PeerDied(f"party {party} ended before all had joined", ("PeerDied", party, "connect"))
     name, whose, phase = about
     phase = phase if phase in PHASES else PHASES[0]
-    return from_notice(name, whose, phase, told_by=f"party {party}", parties={whose})
+    return from_notice(name, whose, phase, sender=f"party {party}", parties={whose})
 
 
 def read_error(report: dict[str, Any]) -> MpcSpearmanError:

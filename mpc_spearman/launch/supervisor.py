@@ -24,7 +24,7 @@ from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.machine import oom_kills
 from mpc_spearman.launch.pipe import Assignment, read_error
 from mpc_spearman.units import human_seconds
-from mpc_spearman.wire.aborts import reach
+from mpc_spearman.wire.aborts import distance_from_cause
 
 #: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
 GRACE = 8.0
@@ -288,7 +288,7 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
 
     def rank(outcome: Outcome) -> tuple[float, float]:
         if outcome.kind == "raised" and outcome.error is not None:
-            return reach(outcome.error), outcome.seconds
+            return distance_from_cause(outcome.error), outcome.seconds
         return 0.5 if outcome.kind == "died" else 9, outcome.seconds
 
     failed = [outcome for outcome in outcomes.values() if outcome.kind != "returned"]

@@ -1,4 +1,4 @@
-"""Addresses of hosts: listening there, and connecting to them, directly or through an HTTP proxy."""
+"""Listen at the address of a host, or connect to it, directly or through an HTTP proxy."""
 
 from __future__ import annotations
 
@@ -33,43 +33,45 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's address cannot be reached from another machine."""
+    """Return whether a host's address cannot be reached from another machine."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        return all(ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in found)
+        entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return all(ip_address(str(entry[4][0]).partition("%")[0]).is_loopback for entry in entries)
     except (OSError, ValueError):
         return False
 
 
-def listening(address: Address) -> socket.socket:
-    """Listen there; without a host on all addresses of this machine, of either version of IP."""
+def listen_at(address: Address) -> socket.socket:
+    """Return a socket that listens at an address; without a host, at all addresses of this machine."""
     if not address.host:
         dual = socket.has_dualstack_ipv6()
-        any_of = socket.AF_INET6 if dual else socket.AF_INET
-        return socket.create_server(("", address.port), family=any_of, backlog=_BACKLOG, dualstack_ipv6=dual)
+        version = socket.AF_INET6 if dual else socket.AF_INET
+        return socket.create_server(("", address.port), family=version, backlog=_BACKLOG, dualstack_ipv6=dual)
     *others, last = _resolved(address)
-    for family, *_, where in others:
-        with suppress(OSError):  # such as ::1 of a `localhost` where IPv6 is off
-            return socket.create_server(where[:2], family=family, backlog=_BACKLOG)
+    for family, *_, address_tuple in others:
+        with suppress(OSError):  # such as ::1 of a `localhost` address_tuple IPv6 is off
+            return socket.create_server(address_tuple[:2], family=family, backlog=_BACKLOG)
     return socket.create_server(last[4][:2], family=last[0], backlog=_BACKLOG)
 
 
 def dial(address: Address, seconds: float, proxy: Address | None = None) -> socket.socket:
-    """Connect, trying all addresses that the host's name has, within so many seconds together.
+    """Return a connection to the first of a host's addresses that answers, within `seconds` in all.
 
     The returned connection keeps this time-out. A `proxy` is asked to CONNECT (RFC 9110, 9.3.6), and resolves
     the name. `OSError.strerror` says why the first address could not be reached; `SetupError` if the proxy
-    wants credentials, or others.
+    wants credentials, or refuses those that it was given.
     """
     if proxy is not None:
-        return _through(proxy, address, seconds)
+        return _dial_through(proxy, address, seconds)
     end, first = time.monotonic() + seconds, None
-    found = _resolved(address)
-    for left, (family, kind, protocol, _, where) in zip(range(len(found), 0, -1), found, strict=True):
+    entries = _resolved(address)
+    for left, (family, kind, protocol, _, address_tuple) in zip(
+        range(len(entries), 0, -1), entries, strict=True
+    ):
         raw = socket.socket(family, kind, protocol)
         try:
             raw.settimeout(max(0.05, (end - time.monotonic()) / left))
-            raw.connect(where)
+            raw.connect(address_tuple)
         except OSError as error:
             raw.close()
             first = first or error
@@ -81,10 +83,10 @@ def dial(address: Address, seconds: float, proxy: Address | None = None) -> sock
 
 def _resolved(address: Address) -> list[tuple[int, int, int, str, tuple[str, int]]]:
     try:
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except ValueError:  # of the codec for names
         raise OSError(None, "no host can have such a name") from None
-    return list(dict.fromkeys(found))  # type: ignore[arg-type]  # TCP has (host, port, …)
+    return list(dict.fromkeys(entries))  # type: ignore[arg-type]  # TCP has (host, port, …)
 
 
 def _reason(error: OSError | None) -> str:
@@ -93,8 +95,8 @@ def _reason(error: OSError | None) -> str:
     return str(getattr(error, "strerror", None) or type(error).__name__)
 
 
-def _through(proxy: Address, address: Address, seconds: float) -> socket.socket:
-    """Have a proxy connect; of its answer only the status is shown. `SetupError` if it wants credentials."""
+def _dial_through(proxy: Address, address: Address, seconds: float) -> socket.socket:
+    """Return a connection that a proxy has made; an error shows only the status of its answer."""
     sent, connection = _credentials(os.environ), HTTPConnection(proxy.host, proxy.port, timeout=seconds)
     host = f"[{address.host}]" if ":" in address.host else address.host
     connection.set_tunnel(host, address.port, sent)
@@ -108,8 +110,12 @@ def _through(proxy: Address, address: Address, seconds: float) -> socket.socket:
         if status is None:
             raise OSError(None, f"the proxy {proxy} does not answer as an HTTP proxy") from None
         if status.group(1) == "407":  # never again with the same credentials: that can lock an account
-            where = f"the environment's {PROXY_USER} and {PROXY_PASSWORD}"
-            why = f"refuses the credentials in {where}" if sent else f"wants credentials: set {where}"
+            address_tuple = f"the environment's {PROXY_USER} and {PROXY_PASSWORD}"
+            why = (
+                f"refuses the credentials in {address_tuple}"
+                if sent
+                else f"wants credentials: set {address_tuple}"
+            )
             raise SetupError(f"the proxy {proxy} {why} (status 407)") from None
         raise OSError(None, f"the proxy {proxy} refused, with status {status.group(1)}") from None
     raw: socket.socket = connection.sock

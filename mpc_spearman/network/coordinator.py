@@ -11,43 +11,47 @@ from typing import Any
 from mpc_spearman.config import mismatch
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.control import Control, Message, nonsense
+from mpc_spearman.network.attempt import Agree, Attempt, Contact, Settings
+from mpc_spearman.network.control import Control, Message, unparsable
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, let_in
-from mpc_spearman.network.meeting import FOR_GOOD, HEARD, TELL, Meeting
-from mpc_spearman.network.round import Agree, Contact, Round, Settings
+from mpc_spearman.network.meeting import CAUSE_SECONDS, FINAL_ERRORS, NOTICE_SECONDS, Meeting
 from mpc_spearman.network.tls import Connection
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import lost_party, notice
 
-# Seconds that the coordinator waits after a failure for parties that have not arrived yet, and between rounds
-# that failed without a known cause.
-_LINGER, _AGAIN = 2.0, 1.0
-# Connections of one party that do not have its place yet.
-_PENDING = 2
+# Seconds that the coordinator waits after a failure for parties that have not arrived yet, and between
+# attempts that failed without a known cause.
+_LATE_ARRIVALS, _RETRY = 2.0, 1.0
+# The most connections that one party may have before one of them gets its seat.
+_MOST_PENDING = 2
 
 
 @dataclass
 class _Seat:
-    """A party's place: the process that has it, its round, and whether it is connected with all."""
+    """A party that has joined: its connection, its attempt, and whether it is connected with all."""
 
     control: Control
-    round: int = -1
+    attempt: int = -1
     contact: Contact | None = None
     ready: bool = False
 
 
 class CoordinatorMeeting(Meeting):
-    """The coordinator's side; `carried` is called with two parties and the bytes passed on between them."""
+    """The coordinator's side; `count_forwarded` gets two parties' numbers and a count of forwarded bytes."""
 
     def __init__(
-        self, roster: Roster, settings: Settings, agree: Agree, carried: Callable[[int, int, int], None]
+        self,
+        roster: Roster,
+        settings: Settings,
+        agree: Agree,
+        count_forwarded: Callable[[int, int, int], None],
     ) -> None:
         super().__init__(roster, settings, agree)
-        self._carried = carried
+        self._count_forwarded = count_forwarded
         self._seats: dict[int, _Seat] = {}
         self._controls: list[Control] = []
-        #: Why parties left that do not allow the run.
+        #: For each party that has refused the run: its error.
         self._refusals: dict[Party, MpcSpearmanError] = {}
         self._ready = self._met = False
         self._outcome: dict[str, Any] | None = None
@@ -67,40 +71,42 @@ class CoordinatorMeeting(Meeting):
             if fault is not None:
                 raise fault
             while not self._met:
-                self._until(lambda: not self._missing(), end)
-                self._hold_round()
+                self._wait_until(lambda: not self._missing(), end)
+                self._hold_attempt()
         except BaseException as error:
             self._stop(error, listener, "connect" if fault is None else "load")
             raise
         listener.close()
         for control in self._controls:
             control.finish()
-        self._tell_ways()
+        self._report_ways()
 
-    def _hold_round(self) -> None:
-        """Have all connect; return once all have met, or the round is broken."""
+    def _hold_attempt(self) -> None:
+        """Begin an attempt at all parties; return once all are connected, or the attempt has failed."""
         with self._changed:
             if self._missing():
                 return
-            number, self._ready = self._number, False
-            forwarding = Forwarding(self._carried)
-            self._round = own = Round(self._roster, self._settings, self._agree, self._is_over, forwarding)
+            number, self._ready = self._attempt_number, False
+            forwarding = Forwarding(self._count_forwarded)
+            self._attempt = attempt = Attempt(
+                self._roster, self._settings, self._agree, self._on_attempt_end, forwarding
+            )
             contacts = {peer: seat.contact for peer, seat in self._seats.items() if seat.contact}
-            contacts[self._roster.me.number] = Contact(None, own.token)
-            plain = {str(peer): contact.plain() for peer, contact in contacts.items()}
-            self._tell_all(round=number, all=plain)
-            own.begin(contacts)
+            contacts[self._roster.me.number] = Contact(None, attempt.token)
+            addresses = {str(peer): contact.to_json() for peer, contact in contacts.items()}
+            self._send_to_all(attempt=number, all=addresses)
+            attempt.begin(contacts)
             self._changed.wait_for(
-                lambda: self._failure or self._number != number or self._all_ready(),
-                2 * self._settings.timeout + HEARD,
+                lambda: self._failure or self._attempt_number != number or self._all_ready(),
+                2 * self._settings.timeout + CAUSE_SECONDS,
             )
             if self._failure is not None:
                 raise self._failure
-            if self._number != number:
+            if self._attempt_number != number:
                 return
             if self._all_ready():
                 self._met, self._outcome = True, {"met": number}
-                self._tell_all(met=number)
+                self._send_to_all(met=number)
                 return
             slow = next((peer for peer in self._roster.peers if not self._seats[peer.number].ready), None)
         about = slow or self._roster.peers[0]
@@ -111,20 +117,20 @@ class CoordinatorMeeting(Meeting):
         self._send_away(about, error, self._roster.me)
 
     def _send_away(self, peer: Party, error: MpcSpearmanError, by: Party) -> None:
-        """Make a party stop with an error that another party found and that this one must correct."""
+        """Make `peer` stop with an error that party `by` reported, and that `peer` has to correct."""
         seat = self._seats.get(peer.number)
         if seat is not None:
             seat.control.send(stop=error.about, by=by.number)
             seat.control.finish()
-            self._leave(seat.control, error)
+            self._vacate(seat.control, error)
 
     def _all_ready(self) -> bool:
         return self._ready and not self._missing() and all(seat.ready for seat in self._seats.values())
 
-    # --- for who connects
+    # --- connections that others begin
 
     def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Take any party's control connection, and connections of the present round."""
+        """Accept a party's connection for the meeting, or a connection of the present attempt."""
         if greeting.use is not Use.MEET:
             super().take(caller, greeting, connection)
             return
@@ -135,17 +141,19 @@ class CoordinatorMeeting(Meeting):
                 for control in self._controls
                 if control.peer == caller and self._seat(control) is None
             ]
-        let_in(connection, Answer.TAKEN if len(pending) >= _PENDING else Answer.WELCOME)
+        let_in(connection, Answer.TAKEN if len(pending) >= _MOST_PENDING else Answer.WELCOME)
         assert isinstance(connection, socket.socket)
-        with self._changed:  # what it says is not heeded before it is known
-            control = Control(connection, caller, self._settings.timeout, self._hear, self._lose, self.fail)
+        with self._changed:  # its messages wait for this lock until the connection is in the list
+            control = Control(
+                connection, caller, self._settings.timeout, self._on_message, self._on_lost, self.fail
+            )
             self._controls.append(control)
             if self._outcome is not None:
                 control.send(**self._outcome)
 
-    # --- what the others say
+    # --- messages of the other parties
 
-    def _hear(self, control: Control, message: Message) -> None:
+    def _on_message(self, control: Control, message: Message) -> None:
         peer = control.peer
         if "join" in message:
             self._join(control, str(message["join"]["version"]), str(message["join"]["plan"]))
@@ -153,37 +161,37 @@ class CoordinatorMeeting(Meeting):
             number, contact = message["here"]
             with self._changed:
                 seat = self._seat(control)
-                if seat is not None and number == self._number:
-                    seat.round, seat.contact = number, Contact.read(contact)
+                if seat is not None and number == self._attempt_number:
+                    seat.attempt, seat.contact = number, Contact.from_json(contact)
                 self._changed.notify_all()
         elif "ready" in message:
             with self._changed:
                 seat = self._seat(control)
-                if seat is not None and message["ready"] == self._number == seat.round:
+                if seat is not None and message["ready"] == self._attempt_number == seat.attempt:
                     seat.ready = True
                 self._changed.notify_all()
         elif "broken" in message:
-            number, said = message["broken"]
-            error = self._read_notice(said, peer)
-            self._begin(self._look_into, number, peer, error)
+            number, error_notice = message["broken"]
+            error = self._read_notice(error_notice, peer)
+            self._start_thread(self._find_cause, number, peer, error)
         elif "stop" in message:
             control.finish()
-            self._leave(control, self._read_notice(message["stop"], peer))
+            self._vacate(control, self._read_notice(message["stop"], peer))
         else:
-            raise nonsense(peer)
+            raise unparsable(peer)
 
     def _join(self, control: Control, version: str, plan: str) -> None:
-        """Give a party its place, or turn it away."""
+        """Give a party its seat; turn it away if its plan differs or another process of it still answers."""
         settings, peer = self._settings, control.peer
         if error := mismatch(self._roster.me, (settings.version, settings.plan), peer, (version, plan)):
             control.send(refused={"version": settings.version, "plan": settings.plan})
             control.finish()
             settings.say(str(error))
-            self._leave(control, error)
+            self._vacate(control, error)
             return
         first = self._seats.get(peer.number)
         if first is not None and not first.control.answers():
-            self._leave(first.control, PeerTimeout(f"{peer} was silent, and another process took its place"))
+            self._vacate(first.control, PeerTimeout(f"{peer} was silent, and another process took its place"))
             first.control.finish(0.0)
         with self._changed:
             if peer.number in self._seats:
@@ -194,26 +202,26 @@ class CoordinatorMeeting(Meeting):
                 )
                 return
             self._seats[peer.number] = _Seat(control)
-            self._gone.pop(peer, None)
+            self._departures.pop(peer, None)
             self._refusals.pop(peer, None)
-            control.send(again=self._number, left=None)
-            self._tell_missing()
+            control.send(again=self._attempt_number, left=None)
+            self._announce_missing()
 
     def _seat(self, control: Control) -> _Seat | None:
         seat = self._seats.get(control.peer.number)
         return seat if seat is not None and seat.control is control else None
 
-    def _lose(self, control: Control, error: MpcSpearmanError) -> None:
-        if self._seat(control) is not None:  # nobody waited in vain for a process without a place
-            self._leave(control, error)
+    def _on_lost(self, control: Control, error: MpcSpearmanError) -> None:
+        if self._seat(control) is not None:  # the others do not wait for a process without a seat
+            self._vacate(control, error)
 
-    def _leave(self, control: Control, error: MpcSpearmanError) -> None:
-        """Empty a party's place if this process had it, break the round, and tell all who left and why."""
+    def _vacate(self, control: Control, error: MpcSpearmanError) -> None:
+        """Free the seat of a process that left, end the attempt, and tell all parties who left and why."""
         peer = control.peer
         with self._changed:
-            if self._outcome is not None or control.left:  # it may be found out twice
+            if self._outcome is not None or control.departure_announced:  # a departure may be noticed twice
                 return
-            control.left = True
+            control.departure_announced = True
             if self._seat(control) is not None:
                 del self._seats[peer.number]
             elif peer.number in self._seats:
@@ -221,98 +229,98 @@ class CoordinatorMeeting(Meeting):
         if not self._settings.patient:
             self.fail(error)
             return
-        name, whose, phase = notice(error, peer.name, "connect")
-        if whose != peer.name:
-            name = f"{name} of {whose}"
-        self._has_left(peer, name, phase)
-        if name in FOR_GOOD:
+        name, failed_party, phase = notice(error, peer.name, "connect")
+        if failed_party != peer.name:
+            name = f"{name} of {failed_party}"
+        self._note_departure(peer, name, phase)
+        if name in FINAL_ERRORS:
             self._refusals[peer] = error
-        self._again([peer.number, name, phase])
+        self._start_over([peer.number, name, phase])
 
-    def _again(self, left: list[Any] | None) -> None:
-        """Begin to wait again: messages of the broken round no longer count."""
+    def _start_over(self, left: list[Any] | None) -> None:
+        """Wait for all parties again, under a new attempt number; messages with the old one are ignored."""
         with self._changed:
-            broken, self._round = self._round, None
-            self._number += 1
+            ended, self._attempt = self._attempt, None
+            self._attempt_number += 1
             for seat in self._seats.values():
                 seat.ready = False
-            self._tell_all(again=self._number, left=left)
-            self._tell_missing()
-        if broken is not None:
-            broken.close()
+            self._send_to_all(again=self._attempt_number, left=left)
+            self._announce_missing()
+        if ended is not None:
+            ended.close()
 
-    # --- a round that breaks
+    # --- an attempt that fails
 
-    def _is_over(self, own: Round, error: Exception | None) -> None:
-        """Note how this party's own part in a round ended."""
+    def _on_attempt_end(self, attempt: Attempt, error: Exception | None) -> None:
+        """Note whether the coordinator's own connections of an attempt succeeded."""
         with self._changed:
-            if own is not self._round:
+            if attempt is not self._attempt:
                 return
-            number = self._number
+            number = self._attempt_number
             self._ready = error is None
             self._changed.notify_all()
-        if isinstance(error, MpcSpearmanError) and self._is_broken(error):
-            self._look_into(number, self._roster.me, error)
+        if isinstance(error, MpcSpearmanError) and self._is_for_coordinator(error):
+            self._find_cause(number, self._roster.me, error)
         elif error is not None:
             self.fail(error)
 
-    def _look_into(self, number: int, finder: Party, error: MpcSpearmanError) -> None:
-        """Find out which party caused a connection to break, unless it reports so itself."""
+    def _find_cause(self, number: int, reporter: Party, error: MpcSpearmanError) -> None:
+        """Find the party that caused a failed connection, unless it reports this itself within a second."""
 
         def over() -> bool:
-            return self._number != number or self._outcome is not None or self._failure is not None
+            return self._attempt_number != number or self._outcome is not None or self._failure is not None
 
         with self._changed:
-            if self._changed.wait_for(over, HEARD):
+            if self._changed.wait_for(over, CAUSE_SECONDS):
                 return
         # A party that cannot be reached at its stated address must correct that.
-        unreached = isinstance(error, Unreachable)
-        named = error.about[1] if unreached and error.about is not None else lost_party(error)
-        about = next((peer for peer in self._roster.peers if peer.name == named), None)
-        seat = None if about is None else self._seats.get(about.number)
+        unreachable = isinstance(error, Unreachable)
+        name = error.about[1] if unreachable and error.about is not None else lost_party(error)
+        cause = next((peer for peer in self._roster.peers if peer.name == name), None)
+        seat = None if cause is None else self._seats.get(cause.number)
         if seat is not None and not seat.control.answers():
-            self._leave(seat.control, PeerDied(f"{about} is gone"))
+            self._vacate(seat.control, PeerDied(f"{cause} is gone"))
         elif not self._settings.patient:
             self.fail(error)
-        elif about is not None and unreached:
-            self._send_away(about, error, finder)
+        elif cause is not None and unreachable:
+            self._send_away(cause, error, reporter)
         else:
-            time.sleep(_AGAIN)
+            time.sleep(_RETRY)
             if not over():
-                self._again(None)
+                self._start_over(None)
 
-    # --- telling
+    # --- messages to the other parties
 
     def _missing(self) -> Sequence[Party]:
         seats = {peer: self._seats.get(peer.number) for peer in self._roster.peers}
-        return [peer for peer, seat in seats.items() if seat is None or seat.round != self._number]
+        return [peer for peer, seat in seats.items() if seat is None or seat.attempt != self._attempt_number]
 
-    def _tell_all(self, **message: Any) -> None:
+    def _send_to_all(self, **message: Any) -> None:
         for seat in self._seats.values():
             seat.control.send(**message)
 
-    def _tell_missing(self) -> None:
+    def _announce_missing(self) -> None:
         missing = [peer for peer in self._roster.peers if peer.number not in self._seats]
-        self._tell_all(missing=[peer.number for peer in missing])
+        self._send_to_all(missing=[peer.number for peer in missing])
         self._changed.notify_all()
         if missing and self._refusals.keys() >= {*missing}:
             self.fail(self._refusals[missing[0]])
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
-        """Tell all present parties, and those that arrive within a moment, why this meeting ends."""
+        """Tell all parties that are here, or arrive within some seconds, why this meeting ends."""
         lost = lost_party(error)
         with self._changed:
             self._outcome = {"stop": notice(error, self._roster.me.name, phase)}
-            told = list(self._controls)
-        for control in told:
+            controls = list(self._controls)
+        for control in controls:
             control.send(**self._outcome)
-        end = time.monotonic() + (TELL if phase == "load" else _LINGER)
+        end = time.monotonic() + (NOTICE_SECONDS if phase == "load" else _LATE_ARRIVALS)
         expected = [peer for peer in self._roster.peers if peer.name != lost]
         while time.monotonic() < end and any(peer.number not in self._seats for peer in expected):
             time.sleep(0.05)
         listener.close()
-        if self._round is not None:
-            self._round.close()
+        if self._attempt is not None:
+            self._attempt.close()
         for control in self._controls:
             control.finish()
         for control in self._controls:

@@ -23,14 +23,14 @@ from mpc_spearman.network.tls import Connection
 # Bytes that are passed on at a time.
 _BLOCK = 1 << 18
 # Connections of one party for one pair: one for each direction.
-_EACH = 2
+_PER_PARTY = 2
 
 
 class Forwarding:
-    """The joined connections; `carried` is called with two parties and the bytes passed between them."""
+    """Connections joined in pairs; `count` is called with two parties' numbers and the bytes passed on."""
 
-    def __init__(self, carried: Callable[[int, int, int], None]) -> None:
-        self._carried = carried
+    def __init__(self, count: Callable[[int, int, int], None]) -> None:
+        self._count = count
         self._expected: Counter[tuple[int, int]] = Counter()
         self._waiting: dict[tuple[int, int], list[Connection]] = {}
         self._threads: list[threading.Thread] = []
@@ -39,13 +39,13 @@ class Forwarding:
         self._lock = threading.Lock()
 
     def reserve(self, caller: int, to: int) -> bool:
-        """Return whether another connection of `caller` for `to` would be too many."""
+        """Count a connection of `caller` for `to`; return whether it is one of the two that are allowed."""
         with self._lock:
             self._expected[caller, to] += 1
-            return self._expected[caller, to] <= _EACH
+            return self._expected[caller, to] <= _PER_PARTY
 
     def install(self, caller: int, to: int, connection: Connection) -> None:
-        """Join a connection to one of the other party's, now or when it comes."""
+        """Join a connection to one of the other party's, now or when that arrives."""
         with self._lock:
             if self._over:
                 connection.close()
@@ -56,12 +56,12 @@ class Forwarding:
                 return
             joined = (others.pop(), connection, min(caller, to), max(caller, to))
             thread = threading.Thread(target=self._pass_on, args=joined, name="forward", daemon=True)
-            thread.start()  # before anyone else can join it
+            thread.start()  # before `close`, which waits for the lock, joins it
             self._threads.append(thread)
             self._joined += joined[:2]
 
     def close(self, seconds: float = 0.0) -> None:
-        """Wait until the parties have ended all connections, at most so long; then end the rest."""
+        """Wait at most `seconds` until the parties have ended all connections; then end the rest."""
         end = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
@@ -83,10 +83,11 @@ class Forwarding:
             while True:
                 for source in ready:
                     size, over = len(block), False
-                    while size == len(block) and not over:  # or there may be more that the system has not
+                    # After a full block TLS may hold more bytes, of which `select` does not know.
+                    while size == len(block) and not over:
                         size, over = _received(source, block)
                         _send(ends[source], block[:size])
-                        self._carried(low, high, size)
+                        self._count(low, high, size)
                     if over:
                         hang_up(ends[source], 1.0)  # its last bytes may say why
                         return
@@ -106,7 +107,7 @@ def _received(source: socket.socket, block: memoryview) -> tuple[int, bool]:
 
 
 def _send(sink: socket.socket, data: memoryview) -> None:
-    """Send all of it, waiting for the other end to take it."""
+    """Send all of `data`, waiting while the other end does not read."""
     while data:
         try:
             data = data[sink.send(data) :]

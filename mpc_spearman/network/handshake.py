@@ -1,4 +1,4 @@
-"""How a connection begins, at both ends; and a listening socket that strangers cannot block.
+"""How a connection begins, at both ends; and a listening socket that unknown callers cannot block.
 
 A connection starts with the TLS handshake, which authenticates both ends. Then the party that connects sends
 
@@ -9,7 +9,7 @@ bytes
 1      version of this format, 3
 1      what the connection is for: :class:`Use`
 4      with ``FORWARD`` the number of the party to be connected with, big-endian
-16     the token that this party was given for it; zeros for ``MEET``
+16     the token that the called party sent at the meeting; zeros for ``MEET``
 =====  ==============================================================================
 
 and receives one byte, :class:`Answer`.
@@ -31,7 +31,7 @@ from enum import IntEnum
 from ipaddress import IPv4Address, ip_address, ip_network
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, NetworkError, PeerTimeout
-from mpc_spearman.network.addresses import Address, dial, listening
+from mpc_spearman.network.addresses import Address, dial, listen_at
 from mpc_spearman.network.tls import Closed, Connection, Tls
 from mpc_spearman.parties import Party
 
@@ -42,7 +42,7 @@ TOKEN = 16
 #: Seconds within which a caller must prove who it is, and how many such callers may wait. Of more, the
 #: oldest from the network with the most callers is dropped, so that a flood from one network keeps out
 #: nobody else. A party that is dropped tries again.
-PATIENCE, MOST = 10.0, 64
+CALLER_SECONDS, MOST_CALLERS = 10.0, 64
 _AGAIN = 0.2
 
 
@@ -72,36 +72,36 @@ class Greeting:
     token: bytes = field(default=bytes(TOKEN), repr=False)
 
     def pack(self) -> bytes:
-        """Return its bytes."""
+        """Return the bytes that are sent."""
         return _FORMAT.pack(_MAGIC, _VERSION, self.use, self.to, self.token)
 
     @classmethod
-    def unpack(cls, said: bytes) -> Greeting | None:
-        """Read it; None if that is not what it is."""
-        magic, version, use, to, token = _FORMAT.unpack(said)
+    def unpack(cls, data: bytes) -> Greeting | None:
+        """Return the greeting in these bytes; None if they are not one."""
+        magic, version, use, to, token = _FORMAT.unpack(data)
         if (magic, version) != (_MAGIC, _VERSION) or use not in tuple(Use):
             return None
         return cls(Use(use), to, token)
 
 
-#: Takes over the connection of a caller that has proved who it is: answers by `let_in`, and keeps it.
+#: Accepts or refuses, by `let_in`, the connection of a caller that has proved which party it is; stores it.
 Take = Callable[[Party, Greeting, Connection], None]
 
 
 def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: str = "") -> Connection:
-    """Begin a connection with `peer` as the caller, and be let in; it is closed on failure.
+    """Return a TLS connection with `peer`, begun as the caller; it is closed on failure.
 
     `raw` is connected, with a time-out; `host` is what was dialled, if anything. Raises `Closed` if the other
-    end had to make room, or is gone; `PeerTimeout`, `TlsError`, `HandshakeError` or `NetworkError` if it does
-    not answer, is somebody else or does not let this party in.
+    end dropped this caller for others, or is gone; `PeerTimeout`, `TlsError`, `HandshakeError` or
+    `NetworkError` if it does not answer, is somebody else or does not let this party in.
     """
     connection: socket.socket | Connection = raw
     seconds = raw.gettimeout() or 0.0
     try:
-        _prompt(raw)
+        _send_without_delay(raw)
         connection = tls.call(raw, peer, host)
         connection.sendall(greeting.pack())
-        answer = _exactly(connection, 1)
+        answer = _receive_exactly(connection, 1)
         if answer == bytes([Answer.TAKEN]):
             raise HandshakeError("another process of this party has already joined")
         if answer != bytes([Answer.WELCOME]):
@@ -115,7 +115,7 @@ def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: s
             about = (PeerTimeout.__name__, peer.name, "connect")
             raise PeerTimeout(f"{peer} did not answer within {seconds:.3g} s", about) from None
         if isinstance(error, OSError):
-            raise tls.refused(error, peer) or Closed(str(error)) from None
+            raise tls.refused_key(error, peer) or Closed(str(error)) from None
         raise
     return connection
 
@@ -124,9 +124,9 @@ def call(
     address: Address, seconds: float, tls: Tls, peer: Party, greeting: Greeting,
     proxy: Address | None = None, over: Callable[[], bool] = lambda: False,
 ) -> Connection:  # fmt: skip
-    """Dial a party and enter; try again if it had no room, until `over` returns True.
+    """Dial a party and begin a connection; again, if it had too many callers, until `over` returns True.
 
-    Raises as `dial` and `enter`; `Closed` if it never lets this party in.
+    Raises as `dial` and `enter`; `Closed` if the party never accepts the connection.
     """
     end = time.monotonic() + seconds
     while True:
@@ -141,19 +141,19 @@ def call(
 
 def admit(
     raw: socket.socket, tls: Tls, take: Take, peer: Party | None = None,
-    still: Callable[[], bool] = lambda: True,
+    wanted: Callable[[], bool] = lambda: True,
 ) -> None:  # fmt: skip
     """Begin a connection as the called party, with `peer` or any party; it is closed on failure.
 
-    `still` is called once the caller has proved who it is: whether the connection is still wanted. Raises
+    `wanted` is called once the caller has proved who it is; it returns whether to go on. Raises
     `MpcSpearmanError` or `OSError` if the caller has not shown that it is a party of this run.
     """
     connection: socket.socket | Connection = raw
     try:
-        _prompt(raw)
+        _send_without_delay(raw)
         connection, caller = tls.answer(raw, peer)
-        greeting = Greeting.unpack(_exactly(connection, _FORMAT.size))
-        if not still():
+        greeting = Greeting.unpack(_receive_exactly(connection, _FORMAT.size))
+        if not wanted():
             raise Closed("too late")
         if greeting is None:
             let_in(connection, Answer.UNEXPECTED)
@@ -165,7 +165,7 @@ def admit(
 
 
 def let_in(connection: Connection, answer: Answer) -> None:
-    """Answer a caller; `Closed` if it is not let in."""
+    """Send a caller the answer; raise `Closed` unless it is WELCOME."""
     connection.sendall(bytes([answer]))
     if answer is not Answer.WELCOME:
         raise Closed("not let in")
@@ -173,7 +173,7 @@ def let_in(connection: Connection, answer: Answer) -> None:
 
 
 class Listener:
-    """A listening socket: it lets authenticated parties in, and others block nobody.
+    """A listening socket that accepts the parties of this run; other callers block nobody.
 
     Port 0 is any free port; `NetworkError` if nothing can listen there. `turned_away` is called with why a
     caller was not let in; a caller has `patience` seconds.
@@ -181,12 +181,12 @@ class Listener:
 
     def __init__(
         self, where: Address, tls: Tls, take: Take, turned_away: Callable[[MpcSpearmanError], None],
-        patience: float = PATIENCE,
+        patience: float = CALLER_SECONDS,
     ) -> None:  # fmt: skip
         self._tls, self._take = tls, take
         self._turned_away, self._patience = turned_away, patience
         try:
-            self._listener = listening(where)
+            self._listener = listen_at(where)
         except OSError as error:
             todo = "; see `listen`, network.address and network.port"
             why = str(error.strerror or error)
@@ -200,20 +200,20 @@ class Listener:
             raise NetworkError(f"this party cannot listen on {host} port {where.port}: {why}{todo}") from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.settimeout(1.0)
-        # Each with the time at which it is dropped, and where it comes from; what is held is a second handle
-        # of the connection, since TLS takes the first one away.
-        self._knocking: dict[socket.socket, tuple[float, str]] = {}
+        # Callers that have not proved who they are: the time at which each is dropped, and its network. The
+        # key is a second handle of the connection, since TLS takes over the first one.
+        self._callers: dict[socket.socket, tuple[float, str]] = {}
         self._lock = threading.Lock()
         self._closed = False
         threading.Thread(target=self._accept, name="listener", daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening, and drop those who are not in yet."""
+        """Stop listening, and drop the callers that have not proved who they are."""
         self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._make_room(0)
+        self._drop_callers(0)
 
     def _accept(self) -> None:
         while not self._closed:
@@ -221,48 +221,48 @@ class Listener:
                 raw, origin = self._listener.accept()
                 handle = raw.dup()
             except OSError:
-                self._make_room(MOST)
-                time.sleep(0.01)  # nobody has come, that caller is gone, or files are short
+                self._drop_callers(MOST_CALLERS)
+                time.sleep(0.01)  # no caller, or it is gone, or too many files are open
                 continue
-            self._make_room(MOST - 1)
+            self._drop_callers(MOST_CALLERS - 1)
             with self._lock:
-                self._knocking[handle] = time.monotonic() + self._patience, network_of(origin[0])
+                self._callers[handle] = time.monotonic() + self._patience, network_of(origin[0])
             threading.Thread(target=self._admit, args=(raw, handle), name="caller", daemon=True).start()
 
-    def _make_room(self, left: int) -> None:
-        """Drop callers whose time is over, then those of the largest crowd, until so many are left."""
+    def _drop_callers(self, most: int) -> None:
+        """Drop callers whose time is over, then those of the network with most, until `most` remain."""
         now = time.monotonic()
         with self._lock:
-            late = [handle for handle, (end, _) in self._knocking.items() if now > end]
-            while late or len(self._knocking) > left:
-                handle = late.pop() if late else self._oldest_of_most()
-                del self._knocking[handle]
+            late = [handle for handle, (end, _) in self._callers.items() if now > end]
+            while late or len(self._callers) > most:
+                handle = late.pop() if late else self._oldest_of_largest_network()
+                del self._callers[handle]
                 _drop(handle)
 
-    def _oldest_of_most(self) -> socket.socket:
-        ((most, _),) = Counter(origin for _, origin in self._knocking.values()).most_common(1)
-        return next(handle for handle, (_, origin) in self._knocking.items() if origin == most)
+    def _oldest_of_largest_network(self) -> socket.socket:
+        ((most, _),) = Counter(origin for _, origin in self._callers.values()).most_common(1)
+        return next(handle for handle, (_, origin) in self._callers.items() if origin == most)
 
     def _admit(self, raw: socket.socket, handle: socket.socket) -> None:
-        def still() -> bool:
+        def wanted() -> bool:
             with self._lock:
-                return self._knocking.pop(handle, None) is not None
+                return self._callers.pop(handle, None) is not None
 
         try:
             raw.settimeout(self._patience)
-            admit(raw, self._tls, self._take, still=still)
+            admit(raw, self._tls, self._take, wanted=wanted)
         except MpcSpearmanError as error:
-            # Anyone can connect and show nothing: that must not stop the run.
+            # Anyone can connect without a valid key: that must not stop the run.
             self._turned_away(error)
         except OSError:
             return
         finally:
-            still()
+            wanted()
             handle.close()
 
 
 def network_of(host: str) -> str:
-    """Return the part of an address that one machine cannot change: of IPv6 all but the last 64 bits."""
+    """Return a caller's network: its IPv4 address, or the first 64 bits of its IPv6 address."""
     address = ip_address(host.partition("%")[0])
     if isinstance(address, IPv4Address):
         return str(address)
@@ -274,8 +274,8 @@ def _drop(raw: socket.socket) -> None:
         raw.shutdown(socket.SHUT_RDWR)
 
 
-def _exactly(connection: Connection, size: int) -> bytes:
-    """Receive so many bytes; raise `Closed` if they do not come."""
+def _receive_exactly(connection: Connection, size: int) -> bytes:
+    """Return exactly `size` received bytes; raise `Closed` if the connection ends before."""
     data = b""
     while len(data) < size:
         part = connection.recv(size - len(data))
@@ -285,6 +285,6 @@ def _exactly(connection: Connection, size: int) -> bytes:
     return data
 
 
-def _prompt(raw: socket.socket) -> None:
-    """Let small messages leave at once: a greeting waited 40 ms until the handshake was acknowledged."""
+def _send_without_delay(raw: socket.socket) -> None:
+    """Send small messages at once: otherwise a greeting waits 40 ms until the handshake is acknowledged."""
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -10,14 +10,14 @@ from typing import Literal, TypeVar
 
 # Bytes of a record (RFC 8446, 5.1), and those sent at a time: a whole inner record fits the outer one, so
 # that each record is read as it arrives.
-_RECORD, _INNER, _AT_ONCE = 1 << 14, (1 << 14) - 22, 4
+_RECORD, _INNER_RECORD, _RECORDS_AT_ONCE = 1 << 14, (1 << 14) - 22, 4
 _T = TypeVar("_T")
 
 
 class Nested:
-    """The part of `ssl.SSLSocket` that connections here use, over another one, which has shaken hands.
+    """TLS inside another TLS connection, with the methods of `ssl.SSLSocket` that are used here.
 
-    `ssl` wraps sockets of the system's only; this hands its bytes to the outer connection by itself.
+    `ssl` wraps only sockets of the system. So this object passes the inner bytes to the outer connection.
     """
 
     def __init__(self, outer: ssl.SSLSocket, context: ssl.SSLContext, server_side: bool) -> None:
@@ -26,31 +26,31 @@ class Nested:
         self._inner = context.wrap_bio(self._arriving, self._leaving, server_side)
 
     def do_handshake(self) -> None:
-        """Shake hands; as a whole within the outer connection's time-out."""
+        """Do the inner handshake, within the outer connection's time-out in all."""
         seconds = self.outer.gettimeout()
         end = None if seconds is None else time.monotonic() + seconds
         try:
-            self._advance(self._inner.do_handshake, end)
+            self._run_step(self._inner.do_handshake, end)
         finally:
             with suppress(OSError):
-                self._flush()  # the alert, if it failed
+                self._flush()  # if the handshake failed: the alert
             self.outer.settimeout(seconds)
 
     def sendall(self, data: bytes | memoryview) -> None:
-        """Send all of it."""
+        """Send all of `data`."""
         left = memoryview(data)
         while left:
-            for _ in range(_AT_ONCE):
-                left = left[self._inner.write(left[:_INNER]) :] if left else left
+            for _ in range(_RECORDS_AT_ONCE):
+                left = left[self._inner.write(left[:_INNER_RECORD]) :] if left else left
             self._flush()
 
     def recv(self, size: int) -> bytes:
-        """Receive up to so many bytes; none at the end."""
+        """Return up to `size` received bytes; none once the connection has ended."""
         buffer = bytearray(size)
         return bytes(buffer[: self.recv_into(memoryview(buffer))])
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Receive into a buffer; 0 at the end."""
+        """Receive into a buffer; return how many bytes, 0 once the connection has ended."""
 
         def read() -> int:
             count: int = self._inner.read(len(buffer), buffer)  # type: ignore[assignment]  # a count, given a buffer
@@ -59,7 +59,7 @@ class Nested:
         try:
             if not self._arriving.pending and not self._inner.pending():
                 self._fetch()
-            return self._advance(read)
+            return self._run_step(read)
         except ssl.SSLZeroReturnError:
             return 0
 
@@ -76,7 +76,7 @@ class Nested:
         self.outer.setsockopt(*option)
 
     def shutdown(self, how: int) -> None:
-        """End the connection, or with ``SHUT_WR`` this party's direction."""
+        """End the connection; with ``SHUT_WR``, only this party's direction."""
         self.outer.shutdown(how)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Nested:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _advance(self, step: Callable[[], _T], end: float | None = None) -> _T:
+    def _run_step(self, step: Callable[[], _T], end: float | None = None) -> _T:
         while True:
             try:
                 return step()

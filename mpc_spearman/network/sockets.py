@@ -20,7 +20,7 @@ _SMALL = 1 << 14
 class Sockets:
     """The connections of one party, by the peer's number, one for each direction.
 
-    `end` is called when all are closed.
+    `end` is called once all are closed.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Sockets:
         self._sending, self._receiving, self._end = dict(sending), dict(receiving), end
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
-        """Send a frame; returns when the kernel has all of it."""
+        """Send a frame; return when the kernel has all of it."""
         connection = self._sending[number]
         if len(payload) < _SMALL:
             connection.sendall(header + payload)
@@ -52,10 +52,10 @@ class Sockets:
             left = left[count:]
         return memoryview(buffer).toreadonly()
 
-    def hurry(self, seconds: float) -> None:
-        """Let a connection fail if its other end takes no byte for so many seconds (RFC 5482).
+    def set_send_timeout(self, seconds: float) -> None:
+        """From now on, fail a connection whose other end reads no byte for `seconds` (RFC 5482).
 
-        Only at a run's end: a party that computes may be too busy to take anything for long.
+        Use it only at the end of a run: a party that computes may read nothing for long.
         """
         for connection in self._sending.values():
             with suppress(OSError):  # it has failed already
@@ -71,10 +71,10 @@ class Sockets:
 
 
 def hang_up(connection: socket.socket | Nested, seconds: float) -> None:
-    """End a connection without losing what this party has sent, within so many seconds; do not close it.
+    """End a connection, within `seconds`, so that the peer can still read what was sent; do not close it.
 
-    Closing while something of the peer's is unread resets the connection, and a reset throws away what the
-    peer has not read yet.
+    Closing a connection that holds unread bytes of the peer resets it, and a reset discards what the peer has
+    not read yet. So the peer's bytes are read here, and ignored.
     """
     end = time.monotonic() + seconds
     raw = connection.outer if isinstance(connection, Nested) else connection

@@ -1,16 +1,16 @@
 """Mutual TLS 1.3 (RFC 8446) between parties that are known by their public keys, as with SSH and WireGuard.
 
 A party that connects, and both ends of a forwarded connection, trust the one key that they expect. A party
-that listens trusts the keys of all others, and never its own. `ssl` has no callback for that; so certificates
-are made in memory around the keys. They name keys, never parties. A party signs its leaf with its own key,
-and the leaf's issuer is named by the SHA-256 of that key. The peers make the issuer's certificate themselves,
-for the public key that their plan has. It is a trust anchor, so OpenSSL checks neither its signature nor its
-dates (RFC 5280, 6.1.1). So a peer that completes a handshake has the private key of an anchor, or a leaf
-signed with one. After the handshake the leaf's public key is compared with the expected ones, byte by byte:
-the peer is the party with that key.
+that listens trusts the keys of all others, and never its own. `ssl` cannot check a bare key; so certificates
+are made in memory that contain the keys. They name keys, never parties. A party signs its leaf with its own
+key, and the leaf's issuer is named by the SHA-256 of that key. The peers make the issuer's certificate
+themselves, for the public key that their plan has. It is a trust anchor, so OpenSSL checks neither its
+signature nor its dates (RFC 5280, 6.1.1). So a peer that completes a handshake has the private key of an
+anchor, or a leaf signed with one. After the handshake the leaf's public key is compared with the expected
+ones, byte by byte: the peer is the party with that key.
 
 A client learns that its own key was refused only when it first reads (TLS 1.3): an `SSLError` there is one
-for :meth:`Tls.refused`.
+for :meth:`Tls.refused_key`.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from mpc_spearman.parties import Party
 #: A connection that a party uses: TLS, or TLS inside TLS.
 Connection = ssl.SSLSocket | Nested
 _LINGER_SECONDS = 1.0
-_POLICY = "see the policy for cryptography, such as FIPS mode or `update-crypto-policies --show`"
-_ALWAYS = datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
+_POLICY_ADVICE = "see the policy for cryptography, such as FIPS mode or `update-crypto-policies --show`"
+_VALIDITY = datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
 
 
 class Closed(OSError):
     """The other end closed the connection as it began, without saying why."""
 
 
-class _Socket(ssl.SSLSocket):
+class _TlsSocket(ssl.SSLSocket):
     """A TLS socket without two flaws of its base class.
 
     CPython's own sends and receives without TLS after a shutdown, and stays open if the peer has reset the
@@ -89,40 +89,42 @@ class Tls:
         closes the connection or does not answer.
         """
         context = self._context(ssl.PROTOCOL_TLS_CLIENT, [self._keys[peer]])
-        return self._shaken(raw, context, [peer], host)[0]
+        return self._handshake(raw, context, [peer], host)[0]
 
     def answer(self, raw: socket.socket, peer: Party | None = None) -> tuple[Connection, Party]:
-        """Shake hands as the called party, with `peer` or any party; return whose key the other end has."""
+        """Shake hands as the called party, with `peer` or any party; return the connection and the party."""
         if peer is None:
-            return self._shaken(raw, self.server, list(self._keys))
-        return self._shaken(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
+            return self._handshake(raw, self.server, list(self._keys))
+        return self._handshake(raw, self._context(ssl.PROTOCOL_TLS_SERVER, [self._keys[peer]]), [peer])
 
     def check(self) -> None:
-        """Shake hands with oneself, in memory: `TlsError` if this machine does not allow such TLS."""
-        own = [self._identity.public]
+        """Do a handshake of this party with itself, in memory; `TlsError` if the machine forbids it."""
+        public_keys = [self._identity.public]
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = self._context(ssl.PROTOCOL_TLS_CLIENT, own).wrap_bio(to_client, to_server)
-        server = self._context(ssl.PROTOCOL_TLS_SERVER, own).wrap_bio(to_server, to_client, server_side=True)
+        client = self._context(ssl.PROTOCOL_TLS_CLIENT, public_keys).wrap_bio(to_client, to_server)
+        server = self._context(ssl.PROTOCOL_TLS_SERVER, public_keys).wrap_bio(
+            to_server, to_client, server_side=True
+        )
         try:
-            while not (_advanced(client.do_handshake) & _advanced(server.do_handshake)):
+            while not (_continue_handshake(client.do_handshake) & _continue_handshake(server.do_handshake)):
                 pass
         except ssl.SSLError as error:
             raise self._not_allowed(error) from None
 
     @staticmethod
     def _not_allowed(error: ssl.SSLError) -> TlsError:
-        what = "this machine does not allow TLS 1.3 with Ed25519 keys"
-        return TlsError(f"{what} ({_words(error)}): {_POLICY}")
+        problem = "this machine does not allow TLS 1.3 with Ed25519 keys"
+        return TlsError(f"{problem} ({_reason_text(error)}): {_POLICY_ADVICE}")
 
     def _context(self, protocol: int, trusted: Iterable[bytes]) -> ssl.SSLContext:
         # Not ssl.create_default_context: it trusts the system's CAs, and logs keys if SSLKEYLOGFILE says so.
         context = ssl.SSLContext(protocol)
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
-        context.sslsocket_class = _Socket
+        context.sslsocket_class = _TlsSocket
         context.check_hostname = False
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_verify_locations(cadata=b"".join(map(anchor, trusted)))
-        # ssl reads a key from a file only: this one is in memory, and gone when it is read.
+        # ssl reads a key only from a file. This file is in memory, and is gone once it has been read.
         file = os.memfd_create("identity", os.MFD_CLOEXEC)
         try:
             os.write(file, self._certificate)
@@ -132,10 +134,10 @@ class Tls:
         finally:
             os.close(file)
         if protocol == ssl.PROTOCOL_TLS_SERVER:
-            context.num_tickets = 0  # nothing is ever resumed: every connection shows its keys
+            context.num_tickets = 0  # no session is resumed, so that every connection proves its key
         return context
 
-    def _shaken(
+    def _handshake(
         self, raw: socket.socket, context: ssl.SSLContext, expected: list[Party], host: str = ""
     ) -> tuple[Connection, Party]:
         server = context.protocol == ssl.PROTOCOL_TLS_SERVER
@@ -155,18 +157,18 @@ class Tls:
         except OSError as error:
             hang_up(connection, _LINGER_SECONDS)  # the alert says why
             connection.close()
-            raise self._explained(error, peer) from None
+            raise self._handshake_error(error, peer) from None
         except BaseException:
             connection.close()
             raise
-        shown = public_key_of(connection.getpeercert(binary_form=True) or b"")
+        peers_key = public_key_of(connection.getpeercert(binary_form=True) or b"")
         for party in expected:
-            if self._keys[party] == shown:
+            if self._keys[party] == peers_key:
                 return connection, party
         connection.close()
-        raise self._stranger(peer)
+        raise self._unknown_key(peer)
 
-    def _stranger(self, peer: Party | None) -> UnknownKey:
+    def _unknown_key(self, peer: Party | None) -> UnknownKey:
         if peer is None:
             return UnknownKey("a caller's key is not in this plan")
         return UnknownKey(
@@ -175,32 +177,32 @@ class Tls:
             "proxy must let these connections pass"
         )
 
-    def _explained(self, error: OSError, peer: Party | None) -> Exception:
+    def _handshake_error(self, error: OSError, peer: Party | None) -> Exception:
         """Return the error for a failed handshake: what went wrong, and what to do."""
         if isinstance(error, ssl.SSLCertVerificationError):
-            return self._stranger(peer)
+            return self._unknown_key(peer)
         who = "a caller" if peer is None else str(peer)
-        refusal = self.refused(error, peer)
+        refusal = self.refused_key(error, peer)
         if refusal is not None:
             return refusal
         reason, alert = _reason(error)
         if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
             return UnknownKey(f"{who} shows no key")
-        if reason in _PLAINTEXT:
+        if reason in _PLAINTEXT_REASONS:
             return PlaintextPeer(f"{who} does not speak TLS: is it another program?")
-        if reason in _OTHER_VERSION or alert in ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE"):
+        if reason in _OTHER_TLS_REASONS or alert in ("PROTOCOL_VERSION", "HANDSHAKE_FAILURE"):
             common = f"{who} and this party have no TLS 1.3 with Ed25519 keys in common"
-            return TlsError(f"{common}; on either machine {_POLICY}")
+            return TlsError(f"{common}; on either machine {_POLICY_ADVICE}")
         if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError)):
             return Closed(f"{who} closed the connection in the TLS handshake")
-        return TlsError(f"TLS with {who} failed: {_words(error)}")
+        return TlsError(f"TLS with {who} failed: {_reason_text(error)}")
 
-    def refused(self, error: OSError, peer: Party | None) -> UnknownKey | None:
+    def refused_key(self, error: OSError, peer: Party | None) -> UnknownKey | None:
         """Return the error for a peer that refused this party's key; None for any other error.
 
         `error` is as `ssl` raised it, in the handshake or at a read later.
         """
-        if _reason(error)[1] not in _REFUSED:
+        if _reason(error)[1] not in _REFUSING_ALERTS:
             return None
         who = "the caller" if peer is None else peer.name
         return UnknownKey(f"{who}'s plan lacks our key {self._identity}", heard=True)
@@ -211,8 +213,8 @@ def _certificate(identity: Identity) -> bytes:
     return leaf(identity.key) + key
 
 
-def _advanced(handshake: Callable[[], None]) -> bool:
-    """Continue a handshake; return whether it is done."""
+def _continue_handshake(handshake: Callable[[], None]) -> bool:
+    """Continue a handshake as far as it goes; return whether it is done."""
     try:
         handshake()
     except ssl.SSLWantReadError:
@@ -221,7 +223,7 @@ def _advanced(handshake: Callable[[], None]) -> bool:
 
 
 #: OpenSSL's names for a peer that does not speak TLS, and for one that speaks another TLS.
-_PLAINTEXT = (
+_PLAINTEXT_REASONS = (
     "WRONG_VERSION_NUMBER",
     "HTTP_REQUEST",
     "HTTPS_PROXY_REQUEST",
@@ -230,7 +232,7 @@ _PLAINTEXT = (
     "PACKET_LENGTH_TOO_LONG",
     "BAD_RECORD_TYPE",
 )
-_OTHER_VERSION = (
+_OTHER_TLS_REASONS = (
     "UNSUPPORTED_PROTOCOL",
     "WRONG_SSL_VERSION",
     "NO_PROTOCOLS_AVAILABLE",
@@ -239,7 +241,7 @@ _OTHER_VERSION = (
 )
 #: Alerts by which a peer says that it does not take this party's key. What precedes ``_ALERT_`` in OpenSSL's
 #: names is the version that introduced an alert, and has changed.
-_REFUSED = (
+_REFUSING_ALERTS = (
     "UNKNOWN_CA",
     "BAD_CERTIFICATE",
     "DECRYPT_ERROR",
@@ -251,12 +253,12 @@ _REFUSED = (
 
 
 def _reason(error: OSError) -> tuple[str, str]:
-    """OpenSSL's name for an error, or for the peer's alert if it is one."""
+    """Return OpenSSL's name for an error, and for the peer's alert if the error is one, or ''."""
     reason = str(getattr(error, "reason", None) or "")  # an SSLError raised by Python code has none
     return reason, reason.partition("_ALERT_")[2]
 
 
-def _words(error: OSError) -> str:
+def _reason_text(error: OSError) -> str:
     return _reason(error)[0].lower().replace("_", " ") or error.strerror or type(error).__name__
 
 
@@ -264,7 +266,7 @@ def _words(error: OSError) -> str:
 
 
 def leaf(key: Ed25519PrivateKey) -> bytes:
-    """Return the certificate that the owner of a key shows, valid for ever; PEM."""
+    """Return the certificate that the owner of a private key shows, in PEM; it never expires."""
     issuer = _name_of(key.public_key())
     return _signed("mpc-spearman", issuer, key.public_key(), key, ca=False).public_bytes(Encoding.PEM)
 
@@ -281,7 +283,7 @@ def public_key_of(certificate: bytes) -> bytes | None:
     """Return the Ed25519 public key in a certificate, in DER; None if it has none."""
     try:
         key = x509.load_der_x509_certificate(certificate).public_key()
-    except Exception:  # of whatever kind: a peer has made it
+    except Exception:  # of any kind: the peer chose these bytes
         return None
     return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else None
 
@@ -303,8 +305,8 @@ def _signed(
         .issuer_name(_common_name(issuer))
         .public_key(public)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_ALWAYS[0])
-        .not_valid_after(_ALWAYS[1])
+        .not_valid_before(_VALIDITY[0])
+        .not_valid_after(_VALIDITY[1])
         .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
         .add_extension(x509.KeyUsage(digital_signature=not ca, key_cert_sign=ca, **usage), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)

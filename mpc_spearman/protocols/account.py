@@ -9,7 +9,7 @@ from mpc_spearman.results.record import NO_SIGNATURE, Record, sign, signed_by, w
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, costed
+from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, cost_phases
 
 
 @step("account")
@@ -24,7 +24,7 @@ def account(run: Run) -> pd.DataFrame:
         costs |= {peer: run.links.receive(peer, Kind.COST) for peer in run.roster.peers}
     else:
         run.links.send(run.roster.coordinator, Kind.COST, own)
-    shown = costed(run.plan.protocol, run.plan.alignment, proofs=run.plan.proofs)
+    shown = cost_phases(run.plan.protocol, run.plan.alignment, proofs=run.plan.proofs)
     rows = [
         (party.name, phase, *map(float, values["seconds"][i]), *map(int, values["counts"][i]))
         for party, values in sorted(costs.items(), key=lambda item: item[0].number)

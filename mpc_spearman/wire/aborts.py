@@ -1,4 +1,4 @@
-"""What a party that stops sends the others: the error's class, a party and a phase, and nothing else."""
+"""The notice with which a failing party stops the others: an error's class, a party and a phase, no more."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.wire.meter import PHASES
 
-#: Errors that mean the same for every party: a party that is told of one raises it as its own.
+#: Errors that mean the same for every party: whoever receives the notice of one raises the same class.
 COMMON = (HandshakeError, PartyMissing, PeerDied, PeerTimeout, TlsError, Unreachable)
-_LOST = (PartyMissing, PeerDied, PeerTimeout)
+_LOSSES = (PartyMissing, PeerDied, PeerTimeout)
 
 
 def notice(error: BaseException, me: str, phase: str) -> tuple[str, str, str]:
-    """Return what others may learn of an error: the first error's class, its party, and the phase."""
+    """Return the notice of an error: the class of the first error, the party that had it, and the phase."""
     if not isinstance(error, MpcSpearmanError):
         return MpcSpearmanError.__name__, me, phase
     return error.about or (type(error).__name__, me, phase)
 
 
 def from_notice(
-    name: str, party: str, phase: str, *, told_by: str, parties: Collection[str]
+    name: str, party: str, phase: str, *, sender: str, parties: Collection[str]
 ) -> MpcSpearmanError:
-    """Turn a received notice (an error's class, party and phase) into the error to stop with.
+    """Return the error with which this party stops after the notice that `sender` sent.
 
     `ProtocolViolation` if it names no error, party or phase of this run.
     """
-    known = ERRORS.get(name)
-    if known is None or phase not in PHASES or party not in parties:
-        raise ProtocolViolation(f"{told_by} stopped with a message that this version cannot parse")
-    text = f"party {party} stopped in phase {phase}: {known.public} ({name})"
-    if known is PartyMissing:
-        text = f"{told_by} reports that party {party} did not join in time ({name})"
-    elif known is Unreachable:
-        text = f"{told_by} reports that party {party} cannot be reached ({name})"
-    elif issubclass(known, _LOST):
+    reported = ERRORS.get(name)
+    if reported is None or phase not in PHASES or party not in parties:
+        raise ProtocolViolation(f"{sender} stopped with a message that this version cannot parse")
+    text = f"party {party} stopped in phase {phase}: {reported.public} ({name})"
+    if reported is PartyMissing:
+        text = f"{sender} reports that party {party} did not join in time ({name})"
+    elif reported is Unreachable:
+        text = f"{sender} reports that party {party} cannot be reached ({name})"
+    elif issubclass(reported, _LOSSES):
         # Blame nobody: the party may have ended, or the connection to it.
-        text = f"{told_by} reports a lost connection with party {party} ({name})"
-    kind = known if issubclass(known, COMMON) else PeerFailed
+        text = f"{sender} reports a lost connection with party {party} ({name})"
+    kind = reported if issubclass(reported, COMMON) else PeerFailed
     return kind(text, (name, party, phase), heard=True)
 
 
-def reach(error: MpcSpearmanError) -> int:
-    """Return how far an error is from its cause: of several, the nearest explains the others.
+def distance_from_cause(error: MpcSpearmanError) -> int:
+    """Return how far an error is from its cause; of several, the lowest explains the others.
 
-    What a party found ranks before what it was told, and a reason for stopping before a lost connection.
+    An error that arose here ranks before one in a notice, and any reason to stop before a lost connection.
     """
     if lost_party(error) is not None:
         return 4 if error.heard else 3
@@ -66,8 +66,8 @@ def reach(error: MpcSpearmanError) -> int:
 
 
 def lost_party(error: BaseException) -> str | None:
-    """Name the party that an error says is lost: gone, silent, or never come."""
+    """Return the party that an error reports as lost (gone, silent or never joined), or None."""
     about = error.about if isinstance(error, MpcSpearmanError) else None
-    if about is None or ERRORS.get(about[0]) not in (NetworkError, *_LOST):
+    if about is None or ERRORS.get(about[0]) not in (NetworkError, *_LOSSES):
         return None
     return about[1]

@@ -1,8 +1,8 @@
 """One link to one peer: a thread that sends and a thread that receives.
 
-The sending thread sends a keep-alive whenever it has had nothing to send for a while, so that a party deep
-in a computation is still heard. The receiving thread takes frames off the wire as they come, checks their
-headers, and queues them. Both report trouble to the owner (:class:`mpc_spearman.wire.links.Links`).
+The sending thread sends a keep-alive whenever it has had nothing to send for a while, so that a party that
+computes for long still gives signs of life. The receiving thread reads frames as they arrive, checks their
+headers, and queues them. Both report failures to the owner (:class:`mpc_spearman.wire.links.Links`).
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from mpc_spearman.wire.meter import Meter
 #: block: memory stays bounded whatever a peer sends.
 MAX_QUEUED = 16
 _KEEPALIVE = "keep-alive"
-# Seconds within which all connections of a party show that it ended.
-_MOMENT = 1.0
+# Seconds within which all connections of a party that ended are closed.
+_BLAME_SECONDS = 1.0
 
 
 class Transport(Protocol):
-    """What carries the bytes. It raises OSError if a connection is gone."""
+    """Sends and receives the bytes of frames. It raises OSError if a connection is gone."""
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         """Send a frame."""
 
     def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        """Receive exactly so many bytes, calling `heard` whenever some arrive."""
+        """Receive exactly `size` bytes, calling `heard` whenever some arrive."""
 
-    def hurry(self, seconds: float) -> None:
-        """From now on let a connection fail if its other end takes no byte for so many seconds."""
+    def set_send_timeout(self, seconds: float) -> None:
+        """From now on, fail a connection whose other end reads no byte for `seconds`."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -51,8 +51,8 @@ class Channel:
     """The link to one peer.
 
     `changed` is notified whenever a frame arrives, a frame has left, or the link fails. A keep-alive is sent
-    after `interval` seconds without a frame. `limit` says how long a payload of a kind the peer may send, and
-    raises for what it may not send; `read_abort` turns its ABORT into the error to fail with.
+    after `interval` seconds without a frame. `limit` returns the longest payload of a kind that the peer may
+    send, and raises for a kind that it may not send; `read_abort` turns an ABORT into this party's error.
     """
 
     def __init__(
@@ -69,16 +69,16 @@ class Channel:
         self.peer = peer
         self.failure: MpcSpearmanError | None = None  # why the link is unusable
         #: The link to the party whose host forwards this one's bytes: if both end, that party is gone.
-        self.by_way_of: Channel | None = None
+        self.forwarder: Channel | None = None
         self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
         self._limit, self._read_abort = limit, read_abort
         self._outbox: queue.Queue[tuple[Kind, int, bytes] | None] = queue.Queue()
         self._unsent = 0
-        self._parted = False
+        self._sent_last_frame = False
         self._inbox: deque[Frame] = deque()
-        self._heard = time.monotonic()
-        self._full = False
-        self._over = False
+        self._last_heard = time.monotonic()
+        self._queue_full = False
+        self._received_farewell = False
         self._threads = [
             threading.Thread(target=self._run, args=(loop,), name=f"{name} {peer.name}", daemon=True)
             for loop, name in ((self._send_frames, "to"), (self._receive_frames, "from"))
@@ -86,14 +86,14 @@ class Channel:
 
     def start(self) -> None:
         """Start sending and receiving."""
-        self._heard = time.monotonic()
+        self._last_heard = time.monotonic()
         for thread in self._threads:
             thread.start()
 
     @property
     def silence(self) -> float:
-        """Seconds since the peer was last heard; 0 while our own queue is full."""
-        return 0.0 if self._full or self._over else time.monotonic() - self._heard
+        """Seconds since bytes of the peer last arrived; 0 while our own queue is full."""
+        return 0.0 if self._queue_full or self._received_farewell else time.monotonic() - self._last_heard
 
     def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
@@ -103,25 +103,25 @@ class Channel:
         self._outbox.put((kind, depth, payload))
 
     def backlog(self) -> int:
-        """How many queued messages have not left; those behind a farewell or an abort never do."""
-        return 0 if self._parted else self._unsent
+        """Return how many queued messages are still to be sent; none are after a farewell or an abort."""
+        return 0 if self._sent_last_frame else self._unsent
 
     @property
     def settled(self) -> bool:
-        """Whether a received frame waits to be taken, or none will come."""
+        """Whether a received frame waits to be taken, or no further frame will arrive."""
         return bool(self._inbox) or self.failure is not None
 
     def take(self) -> Frame | None:
-        """Take the oldest received frame, if any. Call with `changed` held."""
+        """Remove and return the oldest received frame, or None. Call with `changed` held."""
         if not self._inbox:
             return None
         self._changed.notify_all()
         return self._inbox.popleft()
 
     def fail(self, error: MpcSpearmanError) -> None:
-        """Mark the link as failed; the first reason stays."""
+        """Mark the link as failed; only the first error counts."""
         with self._changed:
-            if self.failure is None and not self._over:
+            if self.failure is None and not self._received_farewell:
                 self.failure = error
                 self._outbox.put(None)  # nothing follows
             self._changed.notify_all()
@@ -139,17 +139,19 @@ class Channel:
         except MpcSpearmanError as error:
             self.fail(error)
         except OSError as error:
-            self.fail(self._blamed() or self._gone(error))
+            self.fail(self._forwarder_failure() or self._connection_error(error))
 
-    def _blamed(self) -> MpcSpearmanError | None:
-        """Return what happened to the party whose host forwards, if that ended this link."""
-        other = self.by_way_of
-        if other is not None:
+    def _forwarder_failure(self) -> MpcSpearmanError | None:
+        """Return the failure of the link to the forwarding party, if that ended this link."""
+        forwarder = self.forwarder
+        if forwarder is not None:
             with self._changed:
-                self._changed.wait_for(lambda: other.failure is not None or self.failure is not None, _MOMENT)
-        return None if other is None else other.failure
+                self._changed.wait_for(
+                    lambda: forwarder.failure is not None or self.failure is not None, _BLAME_SECONDS
+                )
+        return None if forwarder is None else forwarder.failure
 
-    def _gone(self, error: OSError) -> MpcSpearmanError:
+    def _connection_error(self, error: OSError) -> MpcSpearmanError:
         reason = error.strerror or str(error) or "closed"
         if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
             reason = "it ended without a farewell"
@@ -158,7 +160,7 @@ class Channel:
                 f"on the link with {self.peer}: what arrived fails TLS's authentication ({error.reason}): "
                 "it was altered on the way"
             )
-        way = f", which the host of {self.by_way_of.peer} forwards," if self.by_way_of else ""
+        way = f", which the host of {self.forwarder.peer} forwards," if self.forwarder else ""
         return PeerDied(
             f"the connection to {self.peer}{way} is gone ({reason})",
             (PeerDied.__name__, self.peer.name, self._meter.current),
@@ -181,14 +183,14 @@ class Channel:
             if kind is not Kind.KEEPALIVE:
                 with self._changed:
                     self._unsent -= 1
-                    self._parted = kind in (Kind.FAREWELL, Kind.ABORT)  # nothing follows
+                    self._sent_last_frame = kind in (Kind.FAREWELL, Kind.ABORT)  # nothing follows
                     self._changed.notify_all()
-            if self._parted:
+            if self._sent_last_frame:
                 return
 
     def _receive_frames(self) -> None:
         number = 0
-        receive = partial(self._transport.receive, self.peer.number, heard=self._hear)
+        receive = partial(self._transport.receive, self.peer.number, heard=self._note_heard)
         while True:
             header = Header.unpack(bytes(receive(HEADER)), number)
             if header.length > self._limit(header.kind):
@@ -203,8 +205,8 @@ class Channel:
             if header.kind is Kind.FAREWELL:
                 return
 
-    def _hear(self) -> None:
-        self._heard = time.monotonic()
+    def _note_heard(self) -> None:
+        self._last_heard = time.monotonic()
 
     def _accept(self, frame: Frame) -> None:
         """Queue a frame, waiting while the queue is full; keep-alives only count, an abort is an error."""
@@ -214,13 +216,13 @@ class Channel:
                 raise self._read_abort(frame.payload)
             return
         with self._changed:
-            self._full = not self._has_room()
-            self._changed.wait_for(self._has_room)
-            self._full = False
-            self._hear()
-            self._over = frame.header.kind is Kind.FAREWELL
+            self._queue_full = not self._queue_has_space()
+            self._changed.wait_for(self._queue_has_space)
+            self._queue_full = False
+            self._note_heard()
+            self._received_farewell = frame.header.kind is Kind.FAREWELL
             self._inbox.append(frame)
             self._changed.notify_all()
 
-    def _has_room(self) -> bool:
+    def _queue_has_space(self) -> bool:
         return len(self._inbox) < MAX_QUEUED and sum(frame.size for frame in self._inbox) < MAX_PAYLOAD

@@ -50,5 +50,5 @@ def nearest(words: NDArray[np.int64], width: int) -> NDArray[np.int64]:
 
 
 def width_of(bound: int) -> int:
-    """Bytes in which integers of up to `bound` in size, below 2^63, come back from their residue."""
+    """Return how many bytes hold every integer of absolute value up to `bound` < 2^63, modulo 2^(8·bytes)."""
     return bound.bit_length() // 8 + 1

@@ -24,7 +24,7 @@ _ZEROS = memoryview(bytes(1 << 16))
 
 
 class Purpose(Enum):
-    """What a subkey is for; each gives an independent key."""
+    """What a subkey is used for; the keys of two purposes are independent."""
 
     MASK = "mask"
     ZERO = "zero"
@@ -41,20 +41,29 @@ class Purpose(Enum):
 class PairKey:
     """The key one party shares with one peer in one run. Its repr shows no key.
 
-    `mine` is made for this run, `theirs` is the peer's public key, 32 bytes, from its HELLO; `run` is the run
-    id, and `agreement` a hash of the version and the shared plan, each of 32 bytes. `ProtocolViolation` for a
-    key of small order (RFC 7748, section 6.1).
+    `private` is this party's private key for this run, `peers_public` the peer's public key, 32 bytes, from
+    its HELLO; `run` is the run id, and `agreement` a hash of the version and the shared plan, each of 32
+    bytes. `ProtocolViolation` for a key of small order (RFC 7748, section 6.1).
     """
 
     def __init__(
-        self, mine: X25519PrivateKey, theirs: bytes, me: Party, peer: Party, run: bytes, agreement: bytes
+        self,
+        private: X25519PrivateKey,
+        peers_public: bytes,
+        me: Party,
+        peer: Party,
+        run: bytes,
+        agreement: bytes,
     ) -> None:
         try:
-            self._secret = mine.exchange(X25519PublicKey.from_public_bytes(theirs))
+            self._secret = private.exchange(X25519PublicKey.from_public_bytes(peers_public))
         except ValueError:
             raise ProtocolViolation(f"{peer} sent a public key that is invalid for X25519") from None
         ends = sorted(
-            [(me.number, me.name, mine.public_key().public_bytes_raw()), (peer.number, peer.name, theirs)]
+            [
+                (me.number, me.name, private.public_key().public_bytes_raw()),
+                (peer.number, peer.name, peers_public),
+            ]
         )
         self._context = joined(
             _LABEL,
@@ -81,8 +90,8 @@ class PairKey:
         It is an HMAC-SHA256 over the direction and both parties' HELLOs, the sender's first: key confirmation
         as in NIST SP 800-56A, revision 3, section 5.9.
         """
-        said = joined(str(sender.number).encode(), str(receiver.number).encode(), *hellos)
-        return hmac.digest(self.subkey(Purpose.CONFIRM, sender.name), said, "sha256")
+        content = joined(str(sender.number).encode(), str(receiver.number).encode(), *hellos)
+        return hmac.digest(self.subkey(Purpose.CONFIRM, sender.name), content, "sha256")
 
 
 class Stream:
@@ -111,7 +120,8 @@ class Stream:
         return (self.ring((n,)).view(np.uint64) >> np.uint64(11)) * 2.0**-53
 
     def _draw(self, size: int) -> np.ndarray:
-        # A stream cipher's keystream is what it makes of zeros; update_into wants room for a block beyond.
+        # A stream cipher's keystream is what it makes of zeros; update_into needs 15 more bytes in its
+        # buffer.
         out = np.empty(size + 15, dtype=np.uint8)
         view = out.data
         for start in range(0, size, len(_ZEROS)):
@@ -120,5 +130,5 @@ class Stream:
 
 
 def joined(*parts: bytes) -> bytes:
-    """Join byte strings so that no two different lists give the same result, and keep it short."""
+    """Return a hash of a list of byte strings that differs for different lists."""
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()

@@ -1,4 +1,4 @@
-"""The kinds of messages, and what the table of who learns what is made of.
+"""The kinds of messages, and the rows and fields of the table of who learns what.
 
 A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
 at the levels and grants it names. The table itself, :data:`mpc_spearman.levels.view.VIEW`, lists every field
@@ -21,7 +21,7 @@ FieldType = Literal["text", "texts", "blob", "bytes", "int64", "int128", "ring",
 
 @unique
 class Kind(IntEnum):
-    """What a frame is: its number on the wire; in the order of the phases to which bytes are charged."""
+    """The kinds of frames, by their numbers on the wire, in the order of the phases they are charged to."""
 
     phase: str
 
@@ -94,7 +94,7 @@ class Field:
     proofs: bool | None = None
 
     def sent(self, terms: Terms, receiver: Role) -> bool:
-        """Tell whether this field is part of its message under the terms of a plan."""
+        """Return whether this field is part of its message under the terms of a plan."""
         return (
             (self.levels is None or terms.reveal in self.levels)
             and (self.grants is None or terms.granted[receiver] in self.grants)
@@ -118,7 +118,7 @@ class Row:
     alignment: tuple[str, ...] | None = None
 
     def sent(self, terms: Terms, receiver: Role) -> tuple[Field, ...]:
-        """Return the fields of it that are sent under the terms of a plan, in wire order."""
+        """Return the fields that are sent under the terms of a plan, in wire order."""
         if self.alignment is not None and terms.alignment not in self.alignment:
             return ()
         return tuple(field for field in self.fields if field.sent(terms, receiver))
@@ -146,27 +146,27 @@ class Row:
 
 @dataclass(frozen=True)
 class ViewTable:
-    """Rows, at most one for each kind, sender and receiver; those of the `meeting` are in no frame."""
+    """All rows, at most one for each kind, sender and receiver; messages of the `meeting` are no frames."""
 
     meeting: tuple[Row, ...]
     rows: tuple[Row, ...]
 
     @classmethod
     def of(cls, meeting: tuple[Row, ...], parts: Iterable[Row]) -> ViewTable:
-        """Put rows in the order of kinds, and of who sends; those of the same message are made one."""
-        found: dict[tuple[Kind, tuple[Role, ...], tuple[Role, ...]], Row] = {}
+        """Return a table of rows, sorted by kind and sender, in which rows of the same message are merged."""
+        merged: dict[tuple[Kind, tuple[Role, ...], tuple[Role, ...]], Row] = {}
         for part in parts:
-            at = (part.kind, part.senders, part.receivers)
-            found[at] = found[at].joined(part) if at in found else part
+            message = (part.kind, part.senders, part.receivers)
+            merged[message] = merged[message].joined(part) if message in merged else part
         kinds, senders = list(Kind), list(Role)
 
         def place(row: Row) -> tuple[int, int]:
             return kinds.index(row.kind), senders.index(row.senders[0])
 
-        return cls(meeting, tuple(sorted(found.values(), key=place)))
+        return cls(meeting, tuple(sorted(merged.values(), key=place)))
 
     def fields(self, terms: Terms, kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
-        """Fields of a message under the terms of a plan, in wire order.
+        """Return the fields of a message under the terms of a plan, in wire order.
 
         None where the plan does not allow this message at all: the table has no such row, or no field of the
         row is sent at this level and these grants.
@@ -178,7 +178,7 @@ class ViewTable:
         return None
 
     def learnt(self, terms: Terms) -> list[dict[str, str]]:
-        """Who learns what in a run of a plan, one row per party and fact; the coordinator first."""
+        """Return who learns what in a run of a plan, one row per party and fact; the coordinator first."""
         return [
             {
                 "role": receiver.value,
@@ -198,7 +198,7 @@ class ViewTable:
 
 
 def place(what: str, phase: str) -> int:
-    """Say where in a list of what is learnt something comes: results first, what only failures tell last."""
+    """Return a fact's rank in a list: results 0, other facts 1, facts that only failures show 2."""
     if phase == "keep-alive":
         return 2
     return 0 if phase in ("reveal", "evaluate", "publish") and not what.startswith("nothing") else 1

@@ -4,8 +4,8 @@ Errors always name who waits for whom. Four things end a wait, each an error of 
 
 - the peer's connection is gone: `PeerDied`;
 - nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: `PeerTimeout`.
-  A thread beside the computation sends keep-alives, so hours of honest computing are no time-out;
-- it answers, but sends or takes no message for ``network.message_timeout`` seconds: `PeerTimeout` too;
+  A separate thread sends keep-alives during the computation, so hours of honest computing are no time-out;
+- it answers, but sends or reads no message for ``network.message_timeout`` seconds: `PeerTimeout` too;
 - some party stopped and said so: `PeerFailed`, or the same class where the error concerns all alike.
 
 Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
@@ -22,7 +22,7 @@ from typing import Any
 
 from mpc_spearman.errors import MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
-from mpc_spearman.wire.aborts import from_notice, notice, reach
+from mpc_spearman.wire.aborts import distance_from_cause, from_notice, notice
 from mpc_spearman.wire.channel import Channel, Transport
 from mpc_spearman.wire.frames import Frame
 from mpc_spearman.wire.keys import PairKey
@@ -32,8 +32,8 @@ from mpc_spearman.wire.meter import Meter
 
 # How many messages may wait to leave before a send blocks: enough to keep the link busy.
 _MAX_UNSENT = 2
-# Seconds that all wait at the end for a peer that is connected but says no farewell.
-_PARTING = 60.0
+# Seconds that all wait at the end for a peer that is connected but sends no farewell.
+_FAREWELL_SECONDS = 60.0
 _NO_SIZES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -41,7 +41,8 @@ class Links:
     """The links from one party to all others.
 
     `view` is `ViewTable.fields` under the run's plan. `timeout` and `longest` are ``network.timeout`` and
-    ``network.message_timeout``; a party that stops tries for `last_words` seconds to tell the others.
+    ``network.message_timeout``; a party that fails tries for `abort_seconds` to send its notice to the
+    others.
 
     `dimensions` has the values of those symbols in message shapes that are fixed during the run, filled in by
     the ``agree`` step; `keys` are those shared with each peer, and `run` is the run's id, filled in by
@@ -55,7 +56,7 @@ class Links:
         transport: Transport,
         meter: Meter,
         timeout: float,
-        last_words: float = 2.0,
+        abort_seconds: float = 2.0,
         longest: float = 86_400.0,
     ) -> None:
         self.dimensions: dict[str, int] = {}
@@ -63,8 +64,8 @@ class Links:
         self.run = b""
         self._view, self._roster, self._meter = view, roster, meter
         self._timeout, self._longest = timeout, longest
-        self._last_words, self._parting, self._transport = last_words, _PARTING, transport
-        self._changed = threading.Condition()
+        self._abort_seconds, self._farewell_timeout = abort_seconds, _FAREWELL_SECONDS
+        self._transport, self._changed = transport, threading.Condition()
         interval = min(5.0, timeout / 4)
         self._channels = {
             peer: Channel(
@@ -81,7 +82,7 @@ class Links:
         for pair, way in meter.ways.items():
             if way == "forwarded" and roster.me.name in pair and roster.me != roster.coordinator:
                 channel = next(one for peer, one in self._channels.items() if peer.name in pair)
-                channel.by_way_of = self._channels[roster.coordinator]
+                channel.forwarder = self._channels[roster.coordinator]
         for channel in self._channels.values():
             channel.start()
 
@@ -136,12 +137,12 @@ class Links:
         return values
 
     def check(self) -> None:
-        """Raise what has gone wrong on any link, if anything has."""
+        """Raise the error of a failed link, if any has failed."""
         with self._changed:
             self._raise_failure("computing")
 
     def abort(self, error: BaseException) -> None:
-        """Tell every peer that can still be told that this party stops: class of the error, party, phase."""
+        """Send the notice of an error (its class, party and phase) to every peer that is still connected."""
         about = notice(error, self._roster.me.name, self._meter.current)
         values = dict(zip(("error", "party", "phase"), about, strict=True))
         payload = encode(self._fields(Kind.ABORT, self._roster.me, self._roster.me), {}, values)
@@ -151,31 +152,30 @@ class Links:
         with self._changed:
             self._changed.wait_for(
                 lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing),
-                self._last_words,
+                self._abort_seconds,
             )
 
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
         """Say farewell to every peer, wait for theirs, and end all links; return all signatures by party.
 
-        Signatures are of the run's record, zeros if a party gives none. When this returns, every party has
-        finished, except one that is connected and yet says nothing for a minute: nobody waits longer for its
-        signature, or loses a result for it. The minute begins when all has been sent. Until then a peer
-        counts as gone if it takes no byte for a minute; over a slow link it takes some.
+        Signatures are of the run's record; a party without one sends zeros. When this returns, every party
+        has finished, except one that is connected but sends no farewell within a minute: nobody waits longer
+        for its signature, or loses a result for it. The minute begins when all messages have been sent. Until
+        then a peer counts as gone if it reads no byte for a minute; over a slow link it reads some.
         """
-        self.check()  # what is wrong by now still stops all
-        self._transport.hurry(self._parting)
+        self.check()  # a failure up to now still stops the run
+        self._transport.set_send_timeout(self._farewell_timeout)
         for peer in self._roster.peers:
             self.send(peer, Kind.FAREWELL, {"signature": signature})
-        until, signatures = time.monotonic() + self._parting, {self._roster.me.name: signature}
+        until, signatures = time.monotonic() + self._farewell_timeout, {self._roster.me.name: signature}
         for peer, channel in self._channels.items():
             with self._meter.waiting(), self._changed:
                 while not channel.settled and time.monotonic() < until:
                     self._raise_failure(f"parting from {peer}")
                     self._changed.wait(min(1.0, max(0.0, until - time.monotonic())))
-            said = (
+            signatures[peer.name] = (
                 self.receive(peer, Kind.FAREWELL)["signature"] if channel.settled else bytes(len(signature))
             )
-            signatures[peer.name] = said
         for channel in self._channels.values():
             channel.join(until - time.monotonic())
         self._transport.close()
@@ -188,14 +188,14 @@ class Links:
         return fields
 
     def _limit(self, peer: Party, kind: Kind) -> int:
-        """Longest payload a peer may send of a kind; raises if it may send none at all."""
+        """Return the longest payload of a kind that a peer may send; raise if it may send none."""
         return largest(self._fields(kind, peer, self._roster.me), self.dimensions)
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
         channel, began = self._channels[peer], time.monotonic()
         with self._meter.waiting(), self._changed:
             while True:
-                # What came before a failure is still read: it often says more than the failure.
+                # Frames that arrived before a failure are still read: they often explain it.
                 frame = channel.take()
                 if frame is not None:
                     return frame
@@ -217,14 +217,14 @@ class Links:
         failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
         if failures:
             where = f"{self._roster.me}, {doing} in phase {self._meter.current}"
-            raise _in_context(min(failures, key=reach), where)
+            raise _in_context(min(failures, key=distance_from_cause), where)
 
     def _fail_silent(self) -> None:
         """Fail links whose peer is silent for too long."""
         for channel in self._channels.values():
-            by_way_of = channel.by_way_of
-            if by_way_of is not None and by_way_of.silence > self._timeout / 2:
-                continue  # that one is the silent one, or will soon be heard
+            forwarder = channel.forwarder
+            if forwarder is not None and forwarder.silence > self._timeout / 2:
+                continue  # the forwarder is the silent party, or it will soon be heard again
             if channel.silence > self._timeout:
                 text = f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive"
                 about = (PeerTimeout.__name__, channel.peer.name, self._meter.current)
@@ -232,7 +232,7 @@ class Links:
 
     def _read_abort(self, peer: Party, payload: memoryview) -> MpcSpearmanError:
         error, party, phase = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload).values()
-        return from_notice(error, party, phase, told_by=str(peer), parties=self._roster.names)
+        return from_notice(error, party, phase, sender=str(peer), parties=self._roster.names)
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:

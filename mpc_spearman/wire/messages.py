@@ -53,7 +53,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mapping[str, Any]) -> bytes:
-    """Turn field values, one per name, no more and no fewer, into a payload.
+    """Return the payload for field values, exactly one per field.
 
     `dimensions` has the values of the symbols in the fields' shapes. `BoundError` if the payload is longer
     than a frame can carry.
@@ -71,7 +71,7 @@ def encode(fields: Sequence[Field], dimensions: Mapping[str, int], values: Mappi
 
 
 def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memoryview) -> dict[str, Any]:
-    """Turn a payload into field values; arrays are views of it where alignment allows.
+    """Return the field values in a payload; arrays are views of it where alignment allows.
 
     `ProtocolViolation` if it is shorter or longer than its fields, or a value is outside its type.
     """
@@ -86,7 +86,7 @@ def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memo
 
 
 def largest(fields: Sequence[Field], dimensions: Mapping[str, int]) -> int:
-    """Longest payload these fields can take, in bytes; ``MAX_PAYLOAD`` while a dimension is not known."""
+    """Return the longest payload of these fields, in bytes; ``MAX_PAYLOAD`` while a dimension is unknown."""
     try:
         size = sum(math.prod(_shape(field, dimensions)) * _CELL[field.type] for field in fields)
     except KeyError:
@@ -99,7 +99,7 @@ def _shape(field: Field, dimensions: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def _width(field: Field, dimensions: Mapping[str, int]) -> int:
-    """Bytes of a cell of an array."""
+    """Return the bytes of one cell of an array."""
     return dimensions["ring_bytes"] if field.type == "ring" else _CELL[field.type]
 
 
@@ -124,7 +124,7 @@ def _pack(field: Field, shape: tuple[int, ...], width: int, value: Any) -> list[
 
 
 def _pack_part(field: Field, value: str | bytes) -> list[bytes]:
-    """Write a text or blob of any length up to its longest."""
+    """Return the length and bytes of a text or blob; `BoundError` if it is too long."""
     raw = value.encode() if isinstance(value, str) else bytes(value)
     if len(raw) > _LONGEST[field.type]:
         raise BoundError(f"{field.name}: {len(raw)} bytes are longer than {_LONGEST[field.type]}")

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 #: The phases of a run, in order: the words of the code, the cost report and the error messages.
-#: ``keep-alive`` is no phase of the protocol but a row of its own for what runs beside it.
+#: ``keep-alive`` is no phase of the protocol, but a row for the messages that are sent at any time.
 PHASES = (
     "load",
     "connect",
@@ -40,15 +40,15 @@ PHASES = (
     "keep-alive",
 )
 
-#: How the coordinator's rows begin, one for each pair, of what its host has forwarded.
+#: How the names of the coordinator's rows begin that count forwarded bytes, one row for each pair.
 FORWARDED = "forwarded"
 #: The phases that only one protocol has.
-_ONLY = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
+_PHASES_OF = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
 
 
-def costed(protocol: str, alignment: str = "same", *, proofs: bool = False) -> tuple[str, ...]:
-    """Phases in the cost table of a plan: all but ``account``, which carries the table itself."""
-    others = [phase for name, phases in _ONLY.items() if name != protocol for phase in phases]
+def cost_phases(protocol: str, alignment: str = "same", *, proofs: bool = False) -> tuple[str, ...]:
+    """Return the phases in the cost table of a plan: all but ``account``, which sends the table itself."""
+    others = [phase for name, phases in _PHASES_OF.items() if name != protocol for phase in phases]
     others += [] if alignment == "intersect" else ["intersect"]
     others += [] if proofs else ["prove"]
     return tuple(phase for phase in PHASES if phase != "account" and phase not in others)
@@ -67,8 +67,8 @@ class PhaseCost:
     peak_memory_bytes: int = 0
 
 
-# Seconds between looks at memory: each reads a file of the kernel, which would slow down many small blocks.
-_BLINK = 0.02
+# Seconds between two readings of memory: each reads a file of the kernel, too slow for every small block.
+_MEMORY_SECONDS = 0.02
 _STATUS = Path("/proc/self/status")
 #: Columns of ``cost.csv``.
 COLUMNS = ("party", "phase", *(field.name for field in fields(PhaseCost)))
@@ -82,7 +82,7 @@ class Meter:
         self.costs = {phase: PhaseCost() for phase in PHASES}
         #: The phase that is under way.
         self.current = PHASES[0]
-        #: Length of the longest chain of dependent messages that ends here; a round is one hop in it.
+        #: Length of the longest chain of dependent messages that ends here; a round is one message in it.
         self.depth = 0
         #: How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
         self.ways: Mapping[tuple[str, str], str] = {}
@@ -90,7 +90,7 @@ class Meter:
         self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
         self._waits = False
-        self._looked = 0.0  # when memory was noted last
+        self._memory_read_at = 0.0  # when memory was last read
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -107,18 +107,18 @@ class Meter:
             inside = self._busy() - elsewhere
             end = self._clock()
             cost.seconds += end - start - inside
-            if not cost.peak_memory_bytes or end - self._looked > _BLINK:
-                self._looked, cost.peak_memory_bytes = end, _peak_memory()
+            if not cost.peak_memory_bytes or end - self._memory_read_at > _MEMORY_SECONDS:
+                self._memory_read_at, cost.peak_memory_bytes = end, _peak_memory()
         # Not after an error: it is reported with the phase that it happened in.
         self.current = outer
 
     def _busy(self) -> float:
-        """Seconds already charged somewhere: an enclosing phase leaves them out of its own."""
+        """Return the seconds charged so far to all phases; an enclosing phase subtracts them from its own."""
         return sum(cost.seconds + cost.wait_seconds for cost in self.costs.values())
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Charge the block's time to the current phase as waiting for a peer; inside another, nothing."""
+        """Charge the block's time to the current phase as waiting; a nested block charges nothing."""
         outer, self._waits, start = not self._waits, True, self._clock()
         try:
             yield
@@ -153,7 +153,7 @@ class Meter:
             counts[1] += sent
 
     def follow(self, depth: int) -> None:
-        """Take note that this party now depends on a message of the given depth."""
+        """Count a round if this party now depends on a message of the given depth."""
         deeper = depth + 1 - self.depth
         if deeper > 0:
             self.depth += deeper

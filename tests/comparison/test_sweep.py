@@ -14,7 +14,7 @@ from mpc_spearman import compare
 from mpc_spearman.cli.main import main
 from mpc_spearman.comparison import RUN, TIDY, per_run
 from mpc_spearman.errors import BoundError, OutputError, PlanError
-from mpc_spearman.wire.meter import costed
+from mpc_spearman.wire.meter import cost_phases
 from support.harness import ROOT
 from support.plans import plan
 from support.processes import EVER, TAG, eventually, new_tag, processes
@@ -43,7 +43,7 @@ def test_an_interrupted_sweep_keeps_what_finished_runs_cost(tmp_path: Path) -> N
     table = pd.read_csv(out)
     assert list(table.columns) == TIDY
     assert set(table["scheme"]) == {"MPC"}
-    assert len(table) == 3 * len(costed("mpc"))
+    assert len(table) == 3 * len(cost_phases("mpc"))
     ends = table[table["phase"] != "keep-alive"].groupby("phase")[["bytes", "received"]].sum().sum()
     assert ends["bytes"] == ends["received"] > 0
 
@@ -53,7 +53,7 @@ def test_the_smallest_is_run_first_and_every_run_is_in_the_table(
 ) -> None:
     table = compare(LEVELS, [(50, 2, 2), (40, 2, 2)], repeats=2, out=tmp_path / "costs.csv")
     assert fake_runs.done == [(level, n) for n in (40, 50) for level in ("coefficients", "strengths") * 2]
-    assert len(table) == 8 * 3 * len(costed("mpc"))
+    assert len(table) == 8 * 3 * len(cost_phases("mpc"))
     assert len(table.drop_duplicates(RUN)) == len(per_run(table)) == 8
     pd.testing.assert_frame_equal(table, pd.read_csv(tmp_path / "costs.csv"))
     assert list(temporary.iterdir()) == []

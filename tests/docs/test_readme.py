@@ -14,7 +14,7 @@ from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
 from mpc_spearman.wire.frames import HEADER
-from mpc_spearman.wire.meter import COLUMNS, costed
+from mpc_spearman.wire.meter import COLUMNS, cost_phases
 from support.pages import PAGES, ROOT, code, rows, script
 from support.server import Command
 
@@ -86,12 +86,12 @@ def test_the_phases_are_those_in_which_something_happens(demo: tuple[str, Path])
     before, he, mpc, after = re.fullmatch(
         r"(.+); then (.+) \(HE\) or (.+) \(MPC\); then (.+)", named
     ).groups()
-    assert [*before.split(", "), *he.split(", "), after] == [*costed("he")[:-1]]
-    assert [*before.split(", "), *mpc.split(", "), after] == [*costed("mpc")[:-1]]
+    assert [*before.split(", "), *he.split(", "), after] == [*cost_phases("he")[:-1]]
+    assert [*before.split(", "), *mpc.split(", "), after] == [*cost_phases("mpc")[:-1]]
     cost = pd.read_csv(demo[1] / "C" / "cost.csv")
     busy = cost[cost.drop(columns=["party", "phase"]).any(axis=1)]["phase"]
-    assert set(costed("mpc")) - {"keep-alive"} == set(busy) - {"keep-alive"}
-    assert set(cost["phase"]) == set(costed("mpc"))
+    assert set(cost_phases("mpc")) - {"keep-alive"} == set(busy) - {"keep-alive"}
+    assert set(cost["phase"]) == set(cost_phases("mpc"))
     assert f"{HEADER} bytes of header" in text
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from mpc_spearman import run_local
-from mpc_spearman.files import own_folder
+from mpc_spearman.files import private_folder
 from support.harness import ROOT
 from support.plans import LIGHT, files, mapping
 from support.references import normal_tables
@@ -26,7 +26,7 @@ def test_only_files_of_killed_runs_are_swept(temporary: Path) -> None:
     (temporary / LEFT.replace("0", "1")).write_text("a file")
     (temporary / LEFT.replace("0", "2")).symlink_to(temporary / "mine")
     before = files(temporary)
-    with own_folder(temporary, LEFT[:-16]) as own:
+    with private_folder(temporary, LEFT[:-16]) as own:
         assert own.stat().st_mode & 0o777 == 0o700
         assert files(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
     assert files(temporary) == [name for name in before if name != LEFT]
@@ -38,7 +38,7 @@ def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
 
     def begin() -> None:
         for _ in range(100):
-            with own_folder(temporary, LEFT[:-16]) as own:
+            with private_folder(temporary, LEFT[:-16]) as own:
                 (own / "C").mkdir()
                 if not (own / "C").is_dir():
                     gone.append(own)

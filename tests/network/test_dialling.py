@@ -14,7 +14,7 @@ import pytest
 
 from mpc_spearman.errors import SetupError, UnknownKey
 from mpc_spearman.identity import Identity
-from mpc_spearman.network.addresses import PROXY_PASSWORD, PROXY_USER, Address, dial, is_loopback, listening
+from mpc_spearman.network.addresses import PROXY_PASSWORD, PROXY_USER, Address, dial, is_loopback, listen_at
 from support.meetings import PARTIES, Meeting, assert_connected, tls
 from support.memory_network import A, C
 from support.processes import EVER
@@ -41,16 +41,16 @@ def several(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("several")
 def test_a_name_of_several_addresses_is_listened_at_where_that_can_be() -> None:
     """As a `localhost` that is also ::1, on a host without IPv6."""
-    with listening(Address("several", 0)) as listener:
+    with listen_at(Address("several", 0)) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
     with pytest.raises(OSError, match="assign"):
-        listening(Address(NOWHERE, 0))
+        listen_at(Address(NOWHERE, 0))
 
 
 @pytest.mark.usefixtures("several")
 def test_a_name_of_several_addresses_is_dialled_until_one_answers() -> None:
     with (
-        listening(Address("127.0.0.1", 0)) as listener,
+        listen_at(Address("127.0.0.1", 0)) as listener,
         dial(Address("several", listener.getsockname()[1]), 6.0) as connection,
     ):
         assert connection.getpeername()[0] == "127.0.0.1"
@@ -59,7 +59,7 @@ def test_a_name_of_several_addresses_is_dialled_until_one_answers() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
 def test_both_versions_of_ip(host: str) -> None:
     try:
-        listener = listening(Address(host, 0))
+        listener = listen_at(Address(host, 0))
     except OSError as error:
         assert host == "::1"
         pytest.skip(f"this host has no IPv6: {error}")
@@ -70,7 +70,7 @@ def test_both_versions_of_ip(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "a..b"])
 def test_names_that_no_host_has(host: str) -> None:
-    for attempt in (dial, lambda address, _: listening(address)):
+    for attempt in (dial, lambda address, _: listen_at(address)):
         with pytest.raises(OSError, match=r"\w") as raised:
             attempt(Address(host, 1), 1.0)
         assert raised.value.strerror

@@ -23,10 +23,10 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.network import control, data_party
 from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.attempt import DIRECT, FORWARDED, Attempt, Contact
 from mpc_spearman.network.control import Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.handshake import Greeting, Use, enter
-from mpc_spearman.network.round import DIRECT, FORWARDED, Contact, Round
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Party, Role
 from support import meetings
@@ -111,7 +111,7 @@ def test_a_meeting_ends_once_all_who_are_missing_do_not_allow_the_run(
     run = meet()
     hub: Any = run.come(C)
     run.come(A, "first", fault=error("policy.loss"))
-    eventually(lambda: hub._gone)
+    eventually(lambda: hub._departures)
     time.sleep(0.2)
     assert not run.met.keys() - {"first"}  # B is missing too, and may come
     run.come(B)
@@ -125,7 +125,7 @@ def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) 
     run = meet()
     hub: Any = run.come(C)
     run.come(A, "first", fault=PolicyError("policy.loss"))
-    eventually(lambda: hub._gone)
+    eventually(lambda: hub._departures)
     run.come(A)
     seated(run, A)
     run.come(B)
@@ -136,9 +136,9 @@ def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(mee
     lies: list[int] = []
 
     class Lying(CoordinatorMeeting):
-        def _hold_round(self) -> None:
-            self._tell_all(met=self._number)
-            lies.append(self._number)
+        def _hold_attempt(self) -> None:
+            self._send_to_all(met=self._attempt_number)
+            lies.append(self._attempt_number)
             time.sleep(0.2)
 
     run = meet()
@@ -154,15 +154,15 @@ def test_of_missing_parties_it_is_said_which_had_left_and_why(meet: Meet) -> Non
     run = meet()
     hub: Any = run.come(C)
     run.come(B, "first", fault=TableError("x"))
-    eventually(lambda: hub._gone)
+    eventually(lambda: hub._departures)
     with pytest.raises(
         PartyMissing, match=r"B \(target\), which left with TableError in load, and A "
     ) as missing:
-        hub._until(lambda: False, time.monotonic())
+        hub._wait_until(lambda: False, time.monotonic())
     assert missing.value.about == ("PartyMissing", "A", "connect")
     come(run, A, B)
     assert_connected(run.wait("C", "B", "A"))
-    assert not hub._gone
+    assert not hub._departures
 
 
 def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
@@ -173,17 +173,17 @@ def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
         assert name == "C" or error.about == ("TableError", "C", "load")
 
 
-def at_the_round(monkeypatch: pytest.MonkeyPatch, held: threading.Event) -> list[Round]:
-    """Hold every party's first round before it connects to anyone; return these rounds."""
-    begun: list[Round] = []
-    connect = Round._connect
+def at_the_attempt(monkeypatch: pytest.MonkeyPatch, held: threading.Event) -> list[Attempt]:
+    """Hold every party's first attempt before it connects to anyone; return these attempts."""
+    begun: list[Attempt] = []
+    connect = Attempt._connect
 
-    def connect_late(self: Round) -> None:
+    def connect_late(self: Attempt) -> None:
         begun.append(self)
         held.wait(EVER)
         connect(self)
 
-    monkeypatch.setattr(Round, "_connect", connect_late)
+    monkeypatch.setattr(Attempt, "_connect", connect_late)
     return begun
 
 
@@ -193,7 +193,7 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
     meet: Meet, monkeypatch: pytest.MonkeyPatch, lost: Party, ends: bool
 ) -> None:
     held = threading.Event()
-    begun = at_the_round(monkeypatch, held)
+    begun = at_the_attempt(monkeypatch, held)
     run = meet()
     for member in PARTIES:
         run.come(member, patient=not ends or member is not lost)
@@ -209,13 +209,13 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
         run.come(lost, "again")
     met = run.wait(*others, "again" if ends else lost.name)
     assert_connected({**met, lost.name: met["again"]} if ends else met)
-    assert hub._number == 1
-    assert len(tokens | {one.token for one in begun}) == 6  # those of the second round are new
+    assert hub._attempt_number == 1
+    assert len(tokens | {one.token for one in begun}) == 6  # those of the second attempt are new
 
 
 def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     run = meet()
-    monkeypatch.setattr(control, "_SILENT", 1.0)
+    monkeypatch.setattr(control, "_ANSWER_SECONDS", 1.0)
     come(run, C, B)
     seated(run, B)
     raw = socket.create_connection((run.address.host, run.address.port), 20.0)
@@ -236,19 +236,19 @@ def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pyt
 
 def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
-    begun = at_the_round(monkeypatch, held)
+    begun = at_the_attempt(monkeypatch, held)
     run = meet()
     come(run)
     eventually(lambda: len(begun) == 3)
     hub: Any = run.sides["C"]
     seat = hub._seats[A.number]
-    hub._hear(seat.control, {"ready": 7})
+    hub._on_message(seat.control, {"ready": 7})
     assert not seat.ready
-    hub._hear(seat.control, {"here": [7, Contact(None, bytes(16)).plain()]})
-    assert seat.round == 0
+    hub._on_message(seat.control, {"here": [7, Contact(None, bytes(16)).to_json()]})
+    assert seat.attempt == 0
     side: Any = run.sides["A"]
-    side._hear(side._control, {"met": 7})
-    side._hear(side._control, {"round": 7, "all": {}})
+    side._on_message(side._control, {"met": 7})
+    side._on_message(side._control, {"attempt": 7, "all": {}})
     assert not side._met
     for place in (hub, side):
         stale, other = socket.socketpair()
@@ -344,9 +344,9 @@ def test_who_reaches_the_coordinator_once_and_not_again_ends(cut: meetings.Meeti
 def test_a_coordinator_that_stops_while_a_party_dials_it_says_why(
     cut: meetings.Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data_party, "HEARD", EVER)
+    monkeypatch.setattr(data_party, "CAUSE_SECONDS", EVER)
     hub: Any = cut.sides["C"]
-    eventually(lambda: hub._round is not None)
+    eventually(lambda: hub._attempt is not None)
     hub.fail(TableError("column 'x'"))
     error = cut.wait("cut")["cut"]
     assert type(error) is PeerFailed
@@ -364,7 +364,7 @@ def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
     run, over = meet(timeout=2.5), threading.Event()
     for member in (A, B):  # in whose one thread keep-alives are sent as well; neither connects before C comes
         silent: Any = run.come(member, patient=False)
-        silent._hear = lambda *said: over.wait(EVER)
+        silent._on_message = lambda *said: over.wait(EVER)
     run.come(C, patient=False)
     error = run.wait("C")["C"]
     over.set()
@@ -375,9 +375,9 @@ def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
 @pytest.mark.parametrize(
     ("where", "step", "member"),
     [
-        (Round, "_connect", C),
-        (Round, "_connect", A),
-        (Round, "_forwarded", B),
+        (Attempt, "_connect", C),
+        (Attempt, "_connect", A),
+        (Attempt, "_forwarded", B),
         (Control, "_exchange", C),
     ],
 )

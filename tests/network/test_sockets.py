@@ -33,7 +33,7 @@ def test_at_the_end_who_takes_nothing_is_gone_and_who_takes_little_is_not(takes:
 
     reader = threading.Thread(target=take)
     with far, near:
-        ours.hurry(1.0)
+        ours.set_send_timeout(1.0)
         if takes:
             reader.start()
             try:

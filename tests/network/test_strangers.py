@@ -20,11 +20,11 @@ from mpc_spearman.errors import HandshakeError, MpcSpearmanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.network import coordinator, handshake
 from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.attempt import Attempt, Settings
 from mpc_spearman.network.control import LONGEST, Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
 from mpc_spearman.network.handshake import Answer, Greeting, Use, enter, network_of
-from mpc_spearman.network.round import Round, Settings
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Roster
 from support.meetings import KEYS, PARTIES, Meeting, assert_connected, tls
@@ -67,7 +67,7 @@ def test_silent_strangers_delay_nobody(meet: Meet) -> None:
     run = meet()
     run.come(C)
     # Three times as many as are let in at the same time: the oldest have to go.
-    silent = [knock(run.address, b"MPC" if i % 2 else b"") for i in range(3 * handshake.MOST)]
+    silent = [knock(run.address, b"MPC" if i % 2 else b"") for i in range(3 * handshake.MOST_CALLERS)]
     run.come(B)
     run.come(A)
     assert_connected(run.wait())
@@ -81,8 +81,8 @@ def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(m
     run.come(C)
     at = run.address.host, run.address.port
     slow = [socket.create_connection(at, EVER) for _ in (B, A)]
-    crowd = [socket.create_connection(at, EVER, ("127.0.0.2", 0)) for _ in range(3 * handshake.MOST)]
-    for stranger in crowd[: 2 * handshake.MOST]:
+    crowd = [socket.create_connection(at, EVER, ("127.0.0.2", 0)) for _ in range(3 * handshake.MOST_CALLERS)]
+    for stranger in crowd[: 2 * handshake.MOST_CALLERS]:
         assert stranger.recv(1) == b""  # dropped, since others have come
     for raw, member in zip(slow, (B, A), strict=True):
         enter(raw, tls(member.name), C, Greeting(Use.MEET)).close()
@@ -133,12 +133,12 @@ def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
     threads = threading.active_count()
     run.come(C)
     with ExitStack() as strangers:
-        for i in range(3 * handshake.MOST):
+        for i in range(3 * handshake.MOST_CALLERS):
             strangers.enter_context(knock(run.address, b"MPC"))
-            if i == handshake.MOST:
+            if i == handshake.MOST_CALLERS:
                 before = resident()
         # Those whose caller was dropped end a moment later.
-        eventually(lambda: threading.active_count() - threads < handshake.MOST + 20)
+        eventually(lambda: threading.active_count() - threads < handshake.MOST_CALLERS + 20)
         assert resident() - before < 20_000_000
     run.come(B)
     run.come(A)
@@ -163,7 +163,7 @@ def test_who_takes_its_time_is_dropped() -> None:
 
     try:
         eventually(said)
-        assert not here._knocking
+        assert not here._callers
     finally:
         slow.close()
         here.close()
@@ -250,9 +250,9 @@ def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> 
     lost: list[MpcSpearmanError] = []
     with one._changed:
         one._control = control = Control(
-            near, peer, EVER, one._hear, lambda control, error: lost.append(error), lost.append
+            near, peer, EVER, one._on_message, lambda control, error: lost.append(error), lost.append
         )
-        one._round = Round(Roster(PARTIES, me), own, agree, lambda own, error: None)
+        one._attempt = Attempt(Roster(PARTIES, me), own, agree, lambda own, error: None)
     far.sendall(struct.pack("!I", len(said)) + said)
     far.shutdown(socket.SHUT_WR)
     control.join()
@@ -280,7 +280,7 @@ def test_two_connections_of_one_direction_are_one_too_many(meet: Meet) -> None:
         run.come(member)
     assert_connected(run.wait())
     hub: Any = run.sides["C"]
-    token = hub._round.token
+    token = hub._attempt.token
     for greeting, answer in (
         (Greeting(Use.SEND, 0, token), Answer.TAKEN),
         (Greeting(Use.SEND, 0, bytes(16)), Answer.UNEXPECTED),

@@ -53,7 +53,7 @@ def calling(own: Tls, peer: Party) -> End:
             try:
                 heard = connection.recv(10)
             except OSError as error:  # at the first read
-                raise own.refused(error, peer) or error from None
+                raise own.refused_key(error, peer) or error from None
             connection.sendall(b"hello")
             return peer, heard, connection
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman import errors
-from mpc_spearman.network import round
+from mpc_spearman.network import attempt
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Meeting, Progress, Run
@@ -115,13 +115,13 @@ def on_phase(
     if phase == "start":  # which is over when the role is run
         happen()
     if phase == "meeting":
-        begin = round.Round.begin
+        begin = attempt.Attempt.begin
 
-        def begin_then(self: round.Round, contacts: Any) -> None:
+        def begin_then(self: attempt.Attempt, contacts: Any) -> None:
             happen()
             begin(self, contacts)
 
-        round.Round.begin = begin_then  # type: ignore[method-assign]
+        attempt.Attempt.begin = begin_then  # type: ignore[method-assign]
     if act == "cut":
         run = replace(run, meeting=Through(run.meeting, lambda transport: _Cut(transport, cut)))
     return role(replace(run, progress=entering(phase, happen, run.progress)), frame)
@@ -171,7 +171,7 @@ class _Cut:
 
     def __init__(self, transport: Transport, cut: threading.Event) -> None:
         self._transport, self._cut = transport, cut
-        self.hurry = transport.hurry
+        self.set_send_timeout = transport.set_send_timeout
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         if not self._cut.is_set():
@@ -215,7 +215,11 @@ class Passing:
         self, transport: Transport, change: Callable[[int, bytes, bytes], list[tuple[bytes, bytes]]]
     ) -> None:
         self._transport, self._change = transport, change
-        self.receive, self.hurry, self.close = transport.receive, transport.hurry, transport.close
+        self.receive, self.set_send_timeout, self.close = (
+            transport.receive,
+            transport.set_send_timeout,
+            transport.close,
+        )
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         for frame in self._change(number, header, payload):

@@ -67,7 +67,7 @@ class MemoryMeeting:
     def decline(self, error: Exception) -> None:
         if not self._joins:
             view, end = partial(VIEW.fields, self._plan.terms), self._wires.end(self._roster.me.number)
-            Links(view, self._roster, end, Meter(), EVER, last_words=EVER).abort(error)
+            Links(view, self._roster, end, Meter(), EVER, abort_seconds=EVER).abort(error)
 
 
 def run_in_memory(
@@ -87,7 +87,7 @@ def run_in_memory(
     wires = Wires(max(len(its.names) for its in plans.values()))
     made = keys or {name: Identity.new() for its in plans.values() for name in its.names}
     # Who stops tells all others, however busy the machine is.
-    context.setdefault("make_links", partial(Links, last_words=EVER))
+    context.setdefault("make_links", partial(Links, abort_seconds=EVER))
     results: dict[str, Result] = {}
     errors: dict[str, BaseException] = {}
 

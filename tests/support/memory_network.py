@@ -87,7 +87,7 @@ class Transport:
     def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
         return self._wires[number, self._number].receive(size, heard)
 
-    def hurry(self, seconds: float) -> None:
+    def set_send_timeout(self, seconds: float) -> None:
         self.hurried = seconds
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class Network:
         keepalive: float = 5.0,
         silent: tuple[Party, ...] = (),
         capacity: int = 1 << 20,
-        last_words: float = 2.0,
+        abort_seconds: float = 2.0,
     ) -> None:
         self.wires = Wires(len(PARTIES), capacity)
         for (sender, _), wire in self.wires.items():
@@ -131,7 +131,7 @@ class Network:
                 self.wires.end(party.number),
                 meter,
                 4 * keepalive,  # of which it sends four
-                last_words,
+                abort_seconds,
             )
             self.links[party]._timeout = timeout
 

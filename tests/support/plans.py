@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman.config import AGREE_TO_ALL, Plan, load_plan
-from mpc_spearman.config.parties import SHARED_BESIDE_NAME
+from mpc_spearman.config.parties import SHARED_PARTY_KEYS
 from mpc_spearman.config.plan import LOCAL, MEETING_PLACE
 from mpc_spearman.errors import PlanError
 from mpc_spearman.identity import Identity
@@ -74,7 +74,7 @@ def split(content: Mapping[str, Any], folder: Path, start: str = "") -> dict[str
         moved = [key for key in keys if key in there and key not in MEETING_PLACE]
         sections |= {section: {key: there.pop(key) for key in moved}} if moved else {}
     for party in everyone(shared):
-        own = {key: party.pop(key) for key in list(party) if key not in SHARED_BESIDE_NAME}
+        own = {key: party.pop(key) for key in list(party) if key not in SHARED_PARTY_KEYS}
         file = folder / f"{start}{party['name']}.local"
         file.write_text(json.dumps({"party": party["name"], **own, **sections}))  # which is YAML
     return shared

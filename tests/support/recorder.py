@@ -50,7 +50,7 @@ def record(role: Role, run: Run, frame: Any, *, directory: str, block_bytes: int
 class _Tap:
     def __init__(self, transport: Transport, place: Path) -> None:
         self._transport, self._place = transport, place
-        self.hurry, self.close = transport.hurry, transport.close
+        self.set_send_timeout, self.close = transport.set_send_timeout, transport.close
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         _append(self._place / f"to-{number}.bin", header + payload)

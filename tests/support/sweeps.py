@@ -11,7 +11,7 @@ import pyarrow.dataset as arrow
 
 from mpc_spearman.comparison import TIDY
 from mpc_spearman.config import Plan
-from mpc_spearman.wire.meter import COLUMNS, costed
+from mpc_spearman.wire.meter import COLUMNS, cost_phases
 from support.harness import ROOT
 from support.made_results import empty
 from support.plans import plan
@@ -45,7 +45,7 @@ class FakeRuns:
             empty(plan, party, role, n, cost).save(out / party)
 
     def cost(self, n: int, protocol: str = "mpc") -> pd.DataFrame:
-        phases = costed(protocol)
+        phases = cost_phases(protocol)
         who = {"party": [p for p in "CBA" for _ in phases], "phase": [*phases] * 3}
         k = pd.Series(range(1, 1 + 3 * len(phases)))
         figures = {

@@ -155,7 +155,7 @@ def test_an_abort_that_makes_no_sense(make: Make, values: tuple[str, str, str]) 
 
 
 def test_an_abort_is_not_held_up_by_a_peer_that_is_gone(make: Make) -> None:
-    network = make(last_words=EVER)
+    network = make(abort_seconds=EVER)
     network.cut(B)
     eventually(lambda: network.links[A]._channels[B].failure is not None)
     network.links[A].abort(TableError("x"))
@@ -164,7 +164,7 @@ def test_an_abort_is_not_held_up_by_a_peer_that_is_gone(make: Make) -> None:
 
 
 def test_a_notice_that_nobody_takes_is_given_up(make: Make) -> None:
-    network = make(capacity=0, last_words=0.3)
+    network = make(capacity=0, abort_seconds=0.3)
     begin = time.monotonic()
     network.links[A].abort(TableError("x"))
     assert time.monotonic() - begin > 0.25
@@ -180,7 +180,7 @@ def test_links_of_parties_that_have_stopped_keep_no_thread(make: Make) -> None:
 
 
 def test_another_partys_end_stops_a_wait_at_once(make: Make) -> None:
-    network = make(last_words=EVER)
+    network = make(abort_seconds=EVER)
     network.links[A].abort(TableError("x"))
     with pytest.raises(PeerFailed):
         network.links[C].receive(B, Kind.HELLO)

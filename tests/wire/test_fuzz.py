@@ -106,7 +106,7 @@ class Tape:
         heard()
         return memoryview(self._data)[self._at - size : self._at]
 
-    def hurry(self, seconds: float) -> None:
+    def set_send_timeout(self, seconds: float) -> None:
         pass
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
         channel._run(channel._receive_frames)
         seen.add(type(channel.failure).__name__)
         assert channel.failure is None or isinstance(channel.failure, MpcSpearmanError)
-        assert channel.failure is not None or channel._over
+        assert channel.failure is not None or channel._received_farewell
         assert tape.largest <= MAX_PAYLOAD
         assert len(channel._inbox) <= MAX_QUEUED
         for frame in channel._inbox:

@@ -23,7 +23,7 @@ from support.processes import EVER, eventually
 
 def unheard(network: Network, member: Party) -> None:
     """Let a party have heard nothing of A for longer than any time-out: its links look once a second."""
-    network.links[member]._channels[A]._heard = float("-inf")
+    network.links[member]._channels[A]._last_heard = float("-inf")
 
 
 def test_keep_alives_are_heard_for_as_long_as_a_party_computes_and_metered_apart(make: Make) -> None:
@@ -88,13 +88,13 @@ def test_a_flood_of_frames_stays_bounded_and_a_full_queue_is_no_time_out(make: M
     thread = threading.Thread(target=flood, daemon=True)
     thread.start()
     channel = network.links[C]._channels[A]
-    eventually(lambda: channel._full)
+    eventually(lambda: channel._queue_full)
     unheard(network, C)
     time.sleep(1.5)
     assert len(channel._inbox) == MAX_QUEUED
     assert sent < MAX_QUEUED + 10  # the sender is held up as well
     network.links[C].check()  # no time-out, although nothing more was taken off the wire
-    channel._hear()
+    channel._note_heard()
     for _ in range(MAX_QUEUED * 3):
         network.links[C].receive(A, Kind.SHAPE)
     thread.join(EVER)
@@ -105,7 +105,7 @@ def test_frames_that_wait_take_no_more_than_the_longest_frame_may(make: Make) ->
     channel = make().links[C]._channels[A]
     half = Frame(Header(Kind.SHARE, 0, 0, MAX_PAYLOAD // 2), memoryview(bytes(MAX_PAYLOAD // 2)))
     for room in (True, True, False):
-        assert channel._has_room() is room
+        assert channel._queue_has_space() is room
         channel._inbox.append(half)
 
 
@@ -239,14 +239,14 @@ def test_nobody_leaves_before_all_have_said_farewell(make: Make) -> None:
 
 def test_a_peer_without_a_farewell_does_not_delay_others_for_ever(make: Make) -> None:
     network = make()
-    network.links[A]._parting = 0.5
+    network.links[A]._farewell_timeout = 0.5
     network.links[B].send(A, Kind.FAREWELL, {"signature": b"b" * 64})
     eventually(lambda: len(network.links[A]._channels[B]._inbox) == 1)
     began = time.monotonic()
     assert network.links[A].close(b"a" * 64) == {"A": b"a" * 64, "B": b"b" * 64, "C": bytes(64)}
     assert time.monotonic() - began < EVER / 2
     assert network.links[A]._transport.hurried == 0.5  # type: ignore[attr-defined]
-    eventually(lambda: network.links[C]._channels[A]._over)
+    eventually(lambda: network.links[C]._channels[A]._received_farewell)
     network.cut(A)
     network.links[C].check()  # it has had A's farewell
 

@@ -1,11 +1,11 @@
-"""One round of a meeting: the connections of one party's pairs, from the first byte to confirmed keys.
+"""One attempt of the parties that meet to connect in pairs, from the first byte to confirmed keys.
 
-Each party has a token for the round, which tells its connections from those of an earlier round. A round ends
-in one of three ways: all of this party's pairs are connected and have agreed; something failed, here or at
-another party; or the coordinator begins another round, and this one is closed.
+Each party has a token for the attempt, which distinguishes its connections from those of an earlier one. An
+attempt ends in one of three ways: all of this party's pairs are connected and have agreed on keys; something
+failed, here or at another party; or the coordinator begins another attempt, and this one is closed.
 
-A pair has two connections, one for each direction of bytes. Which way they go all parties derive from each
-one's address:
+A pair has two connections, one for each direction of bytes. Which party begins them, and whether the
+coordinator forwards them, follows from the two parties' addresses:
 
 - With the coordinator: the other party connects to it.
 - Two data parties: the one with the higher number connects to the other if that one listens. Otherwise the
@@ -34,9 +34,10 @@ from mpc_spearman.wire.meter import FORWARDED
 
 DIRECT = "direct"
 # Longest name of a host.
-_HOST = 255
+_LONGEST_HOST = 255
 
-#: Agrees with all peers over a round's connections; is told how each pair is connected, raises what is wrong.
+#: Agrees on keys with all peers, given the connections and how each pair is connected; raises an error if it
+#: cannot.
 Agree = Callable[[Sockets, Mapping[tuple[str, str], str]], None]
 
 
@@ -63,32 +64,32 @@ class Settings:
 
 @dataclass(frozen=True)
 class Contact:
-    """What a party tells all others: where to dial it, if anywhere, and the token to show there."""
+    """Where the others dial a party, if anywhere, and the token that they must show there."""
 
     address: Address | None
     token: bytes = field(repr=False)
 
-    def plain(self) -> list[Any]:
-        """Return it as JSON can have it."""
+    def to_json(self) -> list[Any]:
+        """Return the contact as a value for JSON."""
         where = None if self.address is None else [self.address.host, self.address.port]
         return [where, self.token.hex()]
 
     @classmethod
-    def read(cls, said: Any) -> Contact:
-        """Read what `plain` returned; raises ValueError, TypeError or LookupError if it is not that."""
-        where, token = said
+    def from_json(cls, value: Any) -> Contact:
+        """Return the contact that `to_json` wrote; ValueError, TypeError or LookupError for anything else."""
+        where, token = value
         address = None
         if where is not None:
             host, port = where
             address = Address(host, port)
-            if not isinstance(host, str) or not 0 < len(host) <= _HOST or not host.isprintable():
+            if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST or not host.isprintable():
                 raise ValueError("no host")
             if type(port) is not int or not 0 < port < 1 << 16:
                 raise ValueError("no port")
-        read = cls(address, bytes.fromhex(token))
-        if len(read.token) != TOKEN:
+        contact = cls(address, bytes.fromhex(token))
+        if len(contact.token) != TOKEN:
             raise ValueError("no token")
-        return read
+        return contact
 
 
 def way(one: Party, other: Party, contacts: Mapping[int, Contact]) -> tuple[Party, str]:
@@ -101,7 +102,7 @@ def way(one: Party, other: Party, contacts: Mapping[int, Contact]) -> tuple[Part
     return high, FORWARDED
 
 
-def unreachable(finder: object, peer: Party, address: object, reason: str = "") -> Unreachable:
+def unreachable(caller_name: object, peer: Party, address: object, reason: str = "") -> Unreachable:
     """Return the error for a party that cannot be reached, without blame: the network may be the cause."""
     why = f" ({reason})" if reason else ""
     cause = (
@@ -111,13 +112,13 @@ def unreachable(finder: object, peer: Party, address: object, reason: str = "") 
         f"cannot reach; without either, the coordinator's host forwards {peer.name}'s connections"
     )
     about = (Unreachable.__name__, peer.name, "connect")
-    return Unreachable(f"{finder} cannot reach {peer} at {address}{why}: {cause}", about)
+    return Unreachable(f"{caller_name} cannot reach {peer} at {address}{why}: {cause}", about)
 
 
-class Round:
-    """A party's part in one round; `forwarding` is the coordinator's.
+class Attempt:
+    """The connections of one party in one attempt; only the coordinator gives `forwarding`.
 
-    `over` is called once, with this and the error or None, if the round ends before it is closed.
+    `on_end` is called once, with this object and the error or None, if the attempt ends before it is closed.
     """
 
     def __init__(
@@ -125,27 +126,27 @@ class Round:
         roster: Roster,
         settings: Settings,
         agree: Agree,
-        over: Callable[[Round, Exception | None], None],
+        on_end: Callable[[Attempt, Exception | None], None],
         forwarding: Forwarding | None = None,
     ) -> None:
         self._roster, self._settings = roster, settings
-        self._agree, self._over, self._forwarding = agree, over, forwarding
+        self._agree, self._on_end, self._forwarding = agree, on_end, forwarding
         self.token = secrets.token_bytes(TOKEN)
         self._contacts: dict[int, Contact] = {}
         self._changed = threading.Condition()
         self._failure: Exception | None = None
         self._closed = False
-        self._taken: set[tuple[int, Use]] = set()
+        self._used: set[tuple[int, Use]] = set()
         self._sending: dict[int, Connection] = {}
         self._receiving: dict[int, Connection] = {}
 
     def begin(self, contacts: Mapping[int, Contact]) -> None:
-        """Connect and agree, in a thread of its own."""
+        """Connect to all peers and agree on keys with them, in a new thread."""
         self._contacts = dict(contacts)
-        threading.Thread(target=self._run, name="round", daemon=True).start()
+        threading.Thread(target=self._run, name="attempt", daemon=True).start()
 
     def close(self) -> None:
-        """Abort the round: its connections are not used, and its messages not heard, any more."""
+        """Abort the attempt: close its connections."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -161,21 +162,21 @@ class Round:
         pairs = self._roster.pairs
         return {(one.name, other.name): way(one, other, self._contacts)[1] for one, other in pairs}
 
-    # --- for who connects
+    # --- connections that others begin
 
     def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Let a party with the token in, once for each direction or forwarded connection.
+        """Accept a connection of a party that has the token, once for each direction or forwarded connection.
 
-        What the caller sends is what this party receives.
+        The caller's sending direction is this party's receiving direction.
         """
-        let_in(connection, self._answer(caller.number, greeting))
+        let_in(connection, self._answer_to(caller.number, greeting))
         if greeting.use is Use.FORWARD:
             assert self._forwarding is not None
             self._forwarding.install(caller.number, greeting.to, connection)
         else:
-            self._keep(caller.number, connection, received=greeting.use is Use.SEND)
+            self._store(caller.number, connection, received=greeting.use is Use.SEND)
 
-    def _answer(self, caller: int, greeting: Greeting) -> Answer:
+    def _answer_to(self, caller: int, greeting: Greeting) -> Answer:
         if self._closed or not hmac.compare_digest(greeting.token, self.token):
             return Answer.UNEXPECTED
         if greeting.use is Use.FORWARD:
@@ -183,51 +184,52 @@ class Round:
                 return Answer.UNEXPECTED
             return Answer.WELCOME if self._forwarding.reserve(caller, greeting.to) else Answer.TAKEN
         with self._changed:
-            if (caller, greeting.use) in self._taken:
+            if (caller, greeting.use) in self._used:
                 return Answer.TAKEN
-            self._taken.add((caller, greeting.use))
+            self._used.add((caller, greeting.use))
         return Answer.WELCOME
 
     def _forwards(self, caller: int, to: int) -> bool:
         numbers = (min(caller, to), max(caller, to))
-        found = (pair for pair in self._roster.pairs if (pair[0].number, pair[1].number) == numbers)
-        return any(way(one, other, self._contacts)[1] != DIRECT for one, other in found)
+        pairs = (pair for pair in self._roster.pairs if (pair[0].number, pair[1].number) == numbers)
+        return any(way(one, other, self._contacts)[1] != DIRECT for one, other in pairs)
 
-    def _keep(self, number: int, connection: Connection, *, received: bool) -> None:
+    def _store(self, number: int, connection: Connection, *, received: bool) -> None:
         with self._changed:
             (self._receiving if received else self._sending)[number] = connection
             if self._closed:
                 connection.close()
             self._changed.notify_all()
 
-    # --- connecting
+    # --- connections that this party begins
 
     def _run(self) -> None:
         failure: Exception | None = None
         try:
             self._connect()
-            self._wait()
-            # A Nested is no socket, and has all that is used of one; so in `_call` and `_be_called`.
+            self._wait_for_peers()
+            # A Nested is not a socket, but has all methods that are used here, in `_connect_to` and in
+            # `_await_forwarded`.
             sockets = Sockets(self._sending, self._receiving, self._end)  # type: ignore[arg-type]
             self._agree(sockets, self.ways())
         except Exception as error:
             failure = error
         if not self._closed:
-            self._over(self, failure)
+            self._on_end(self, failure)
 
     def _connect(self) -> None:
-        """Make the connections that are this party's to make."""
-        mine = [(peer, *way(self._roster.me, peer, self._contacts)) for peer in self._roster.peers]
+        """Begin the connections that this party has to begin, by `way`."""
+        ways = [(peer, *way(self._roster.me, peer, self._contacts)) for peer in self._roster.peers]
         # First the pairs that the other end begins, so that nobody waits for a party that waits itself.
-        for peer, caller, how in sorted(mine, key=lambda one: one[1] == self._roster.me):
+        for peer, caller, how in sorted(ways, key=lambda entry: entry[1] == self._roster.me):
             if caller == self._roster.me:
                 for use in (Use.SEND, Use.RECEIVE):
-                    self._call(peer, use, how)
+                    self._connect_to(peer, use, how)
             elif how == FORWARDED:
                 for _ in range(2):
-                    threading.Thread(target=self._be_called, args=(peer,), daemon=True).start()
+                    threading.Thread(target=self._await_forwarded, args=(peer,), daemon=True).start()
 
-    def _wait(self) -> None:
+    def _wait_for_peers(self) -> None:
         def connected(peer: Party) -> bool:
             return peer.number in self._sending and peer.number in self._receiving
 
@@ -245,7 +247,7 @@ class Round:
                     (PeerTimeout.__name__, peer.name, "connect"),
                 )
 
-    def _call(self, peer: Party, use: Use, how: str) -> None:
+    def _connect_to(self, peer: Party, use: Use, how: str) -> None:
         greeting = Greeting(use, token=self._contacts[peer.number].token)
         try:
             if how == FORWARDED:
@@ -257,27 +259,29 @@ class Round:
                 f"the connection from {self._roster.me} to {peer} broke at its beginning, and no party has "
                 "said why"
             ) from None
-        self._keep(peer.number, connection, received=use is Use.RECEIVE)
+        self._store(peer.number, connection, received=use is Use.RECEIVE)
 
     def _dial(self, peer: Party, greeting: Greeting) -> Connection:
-        address, own = self._contacts[peer.number].address, self._settings
+        address, settings = self._contacts[peer.number].address, self._settings
         assert address is not None
         try:
-            return call(address, own.timeout, own.tls, peer, greeting, own.proxy, lambda: self._closed)
+            return call(
+                address, settings.timeout, settings.tls, peer, greeting, settings.proxy, lambda: self._closed
+            )
         except Closed:
             raise
         except OSError as error:
             raise unreachable(self._roster.me, peer, address, str(error.strerror)) from None
 
     def _forwarded(self, peer: Party) -> Connection:
-        """Reach the coordinator, for it to join this connection with one of the peer's."""
+        """Return a connection to the coordinator, which joins it with one of the peer's."""
         coordinator = self._roster.coordinator
         token = self._contacts[coordinator.number].token
         connection = self._dial(coordinator, Greeting(Use.FORWARD, peer.number, token))
         connection.settimeout(self._settings.timeout)
         return connection
 
-    def _be_called(self, peer: Party) -> None:
+    def _await_forwarded(self, peer: Party) -> None:
         try:
             admit(self._forwarded(peer), self._settings.tls, self.take, peer)  # type: ignore[arg-type]
         except OSError:
@@ -288,6 +292,6 @@ class Round:
                 self._changed.notify_all()
 
     def _end(self) -> None:
-        """Wait until the parties have ended what is forwarded, once this one's run is over."""
+        """At the end of the run, wait until the other parties have ended their forwarded connections."""
         if self._forwarding is not None:
             self._forwarding.close(self._settings.timeout)
