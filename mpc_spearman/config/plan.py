@@ -2,7 +2,8 @@
 
 A plan is a YAML file (or a mapping in Python). Most of its keys are **shared**: they are the same for all
 parties, which compare them when they meet. Some keys of a party's entry are **local**, never sent and not in
-the digest: its ``key``, its ``table`` and how it is read, ``policy``, ``page`` and ``listen`` (and the target's
+the digest: its ``key``, its ``table`` and how it is read, ``policy``, ``page`` and ``listen`` (and the
+target's
 ``alignment_key``). For a rehearsal on one machine a single file may hold both. Between organisations local
 keys come only from their owner's local file or command line, since somebody else writes the shared plan.
 """
