@@ -57,7 +57,9 @@ class Coefficients(CoefficientTables):
     def warnings(self) -> list[str]:
         stated = self.held.get("ranges")
         names = [] if stated is None else [": ".join(label) for label in stated.index[stated["weakened"]]]
+        chosen = self.copy.chosen
         return [
+            *(result_warnings.chosen("pairs", chosen, self.matrix.size) if chosen else []),
             *result_warnings.weakened(names),
             *result_warnings.pvalues(**self.evidence),
             *([result_warnings.noise("the coefficients")] if self.noise_ratio() > 1 else []),
@@ -77,6 +79,10 @@ class Coefficients(CoefficientTables):
     @property
     def mean(self) -> str:
         return "root mean square ρ" if self.by_squares(self.copy, self.held) else super().mean
+
+    @property
+    def over(self) -> str:
+        return " of the pairs that are here" if self.copy.chosen else super().over
 
     def pairs(self) -> pd.DataFrame:
         """Lay out the coefficients as one long table, farthest from 0 first."""
@@ -131,7 +137,8 @@ class Coefficients(CoefficientTables):
 
     def _strongest(self, pairs: pd.DataFrame) -> Section:
         """Return the section with the pairs whose coefficients are farthest from 0, intervals where found."""
-        known: Any = pairs.dropna(subset="rho").head(_LISTED)
+        defined = pairs.dropna(subset="rho")
+        known: Any = defined.head(_LISTED)
         guesses = ["best guess"] * ("guesses" in self.held)
         lines = [
             Line(
@@ -154,7 +161,7 @@ class Coefficients(CoefficientTables):
             f"p-value); hollow ones do not, and have no interval. {_GUESS if guesses else ''}{_REPEATED}",
             table=Table(
                 ("pair", "ρ", *guesses, "interval", "q"),
-                lines, "matrix.csv", ("pair",), len(pairs) - len(lines), whiskers=True,
+                lines, "matrix.csv", ("pair",), len(defined) - len(lines), whiskers=True,
             ),
             notes=self._tested(pairs),
             short=5, long=5,

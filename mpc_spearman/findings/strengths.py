@@ -119,6 +119,11 @@ class Strengths(Ranking):
         """What a strength is, in words."""
         return MEANS[self.plan["strength"]]
 
+    @property
+    def over(self) -> str:
+        """Of which coefficients a strength is the mean, in words; empty for those of all source columns."""
+        return ""
+
     def noise_ratio(self) -> float:
         if not {"errors", "strengths_noise"} <= self.held.keys():
             return 0.0
@@ -132,9 +137,7 @@ class Strengths(Ranking):
         said = [result_warnings.noise("the strengths")] if self.noise_ratio() > 1 else []
         if self.copy.chosen is None:
             return said
-        pairs = self.held.get("coefficients")
-        what, of = ("features", len(self.held["strengths"])) if pairs is None else ("pairs", pairs.size)
-        return [*result_warnings.chosen(what, self.copy.chosen, of), *said]
+        return [*result_warnings.chosen("features", self.copy.chosen, len(self.held["strengths"])), *said]
 
     def headline(self) -> str:
         top = float(self.ranking["strength"][0])
@@ -163,7 +166,7 @@ class Strengths(Ranking):
         name, top = self.ranking["feature"][0], float(self.ranking["strength"][0])
         if math.isnan(top):
             return "No feature has a defined strength"
-        by = f" by {self.mean}, {self.plan['order']}" if len(self.ranking) > 1 else ""
+        by = f" by {self.mean}{self.over}, {self.plan['order']}" if len(self.ranking) > 1 else ""
         under = " by the paper's eq. 2" if self.plan["estimator"] == "paper" else ""
         level = int((self.ranking["strength"] == top).sum()) - 1
         with_it = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
@@ -241,8 +244,8 @@ class Strengths(Ranking):
             )
         ]
         about = (
-            f"The strength of a feature of {printable(self.copy.target)} is its {self.mean} with the source "
-            f"features{over}.{drawn}"
+            f"The strength of a feature of {printable(self.copy.target)} is its {self.mean}"
+            f"{self.over or f' with the source features{over}'}.{drawn}"
         )
         table = Table(tuple(columns), lines, "ranking.csv", axis=f"strength, {self.mean}")
         by_sign = self.by_sign()
