@@ -167,6 +167,8 @@ class Findings:
 
     def precision(self) -> str:
         """Say how exact the numbers of this copy are."""
+        if not self.held:
+            return "no results"
         ratio = self.noise_ratio()
         return f"with noise of {ratio:.2g} standard errors" if ratio else "exact"
 

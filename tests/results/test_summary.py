@@ -123,6 +123,7 @@ def test_a_copy_without_a_ranking_says_why() -> None:
     plan = shared_plan()
     text = printed(made(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"]))
     assert "holds no result" in text
+    assert "60 rows, no results." in text
     assert "(results.sources)" in text
     assert "wire    540 bytes in 3 messages, 1 rounds, A alone" in text
 
