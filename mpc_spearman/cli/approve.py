@@ -41,7 +41,8 @@ def run(parsed: argparse.Namespace) -> int:
     officer = Identity.read(parsed.key, "--key", made_by="key FILE")
     print(printable("\n".join(_approved(plan, party)), keep="\n"))
     file = approve(plan, party, officer, parsed.until, parsed.runs)
-    print(f"{file}: party {party} may run this plan until {parsed.until}, {parsed.runs} time(s)")
+    times = "once" if parsed.runs == 1 else f"{parsed.runs} times"
+    print(f"{file}: party {party} may run this plan {times}, until {parsed.until}")
     return 0
 
 

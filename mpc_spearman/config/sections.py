@@ -57,7 +57,8 @@ class Results(Section):
         "Pass on only so many results to each receiver, the strongest: pairs where it is granted "
         "`coefficients`, features where it is granted `strengths`. Few of many then carry less noise. They "
         "are chosen at random, the stronger the likelier: docs/guarantee.md#the-strongest-only. Only at "
-        "`reveal: coefficients` and `differences`.",
+        "`reveal: coefficients` and `differences`. The coordinator needs OpenDP: `pip install "
+        "'mpc_spearman[strongest]'`.",
         None,
         "a whole number from 1 to 1000",
         ge=1,

@@ -197,7 +197,7 @@ def test_an_officer_sees_what_is_approved(made: Path, capsys: pytest.CaptureFixt
     ):
         assert line in said
     assert any(line.startswith("passed on: to B strengths") for line in said)
-    assert said[-1].endswith("party A may run this plan until 2999-12-31, 1 time(s)")
+    assert said[-1].endswith("party A may run this plan once, until 2999-12-31")
     assert approve(made, key="none.key") == PlanError.exit_code
     assert "`mpc-spearman key FILE` makes such a key" in capsys.readouterr().err
 
