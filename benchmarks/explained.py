@@ -27,7 +27,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import level_of, whitening
-from mpc_spearman.levels.level import Description, Descriptions
+from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues

@@ -14,7 +14,7 @@ The package, from the commands down to the foundations; modules import only from
 ``protocols``   the three roles and their steps, in modules of one or two phases
 ``results``     any party's result: its files, merging, the report, the terminal
 ``levels``      one module each: what parties contribute, and C opens, computes and passes on
-``findings``    one module a level: what a copy of its result holds and says
+``findings``    what a copy of each level's result holds, as tables, and says
 ``engines``     the private computation, ``mpc`` and ``he``: inner products, differences, comparison
 ``run``         what all steps and engines need of one role's run
 ``network``     how parties meet and connect: TLS by keys, one port, forwarding

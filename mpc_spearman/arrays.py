@@ -143,11 +143,11 @@ def beside(array: Array, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArra
 
 def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
     """Take the columns of (m, n) in an order; row by row, since random access to all rows is slow on disk."""
-    found = beside(array, array.shape, array.dtype.type)
-    for row, into in zip(array, found, strict=True):
+    copied = beside(array, array.shape, array.dtype.type)
+    for row, into in zip(array, copied, strict=True):
         whole = np.concatenate([part for _, part in parts(row, BLOCK)])
         np.take(whole, order, out=into, mode="clip")  # "raise" would make another copy
-    return found
+    return copied
 
 
 def parts(array: Array, columns: int) -> Iterator[tuple[slice, Array]]:

@@ -61,8 +61,8 @@ class Exchange:
         """
 
         def places(copies: Floats) -> Floats:
-            found = np.argsort(np.argsort(-copies, axis=1), axis=1).astype(np.float64)
-            return found if top is None else (found < top).astype(np.float64)
+            ranks = np.argsort(np.argsort(-copies, axis=1), axis=1).astype(np.float64)
+            return ranks if top is None else (ranks < top).astype(np.float64)
 
         many = np.repeat([False, True], 2000)
         known = places(self.published(many))

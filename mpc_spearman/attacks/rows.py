@@ -26,5 +26,6 @@ def estimate(published: Floats, y: Ints, noise: Floats | float = 0.0) -> Floats:
     # a unit vector's elements vary by 1/n
     weight = 1 / (np.sqrt(y.shape[1]) * np.maximum(noise, _EXACT) * np.ones(len(y)))
     left, values, right = np.linalg.svd(unit(y) * weight[:, None], full_matrices=False)
-    found: Floats = np.sqrt(y.shape[1]) * (published * weight) @ ((left * (values / (values**2 + 1))) @ right)
-    return found
+    return np.asarray(
+        np.sqrt(y.shape[1]) * (published * weight) @ ((left * (values / (values**2 + 1))) @ right)
+    )

@@ -40,29 +40,29 @@ def run(parsed: argparse.Namespace) -> int:
     plan, party = party_plan(parsed, parsed.table)
     if parsed.other is None and plan.owner(party) and plan.results.precision != "exact":
         raise PlanError("how many features does the other side have? Noise depends on it: give --other M")
-    found, console = dry_run(plan, party, parsed.other or 1), Console()
-    sizes = (found.table.m, parsed.other or 1)
+    tried, console = dry_run(plan, party, parsed.other or 1), Console()
+    sizes = (tried.table.m, parsed.other or 1)
     needed = advice(plan, sizes if plan.roster(party).me.role is Role.SOURCE else sizes[::-1])
-    sentences = [str(error) for error in found.refusals]
-    console.print(_columns(found))
-    rows = f"{found.table.n:,} rows, {found.ranks.defined} columns that are not constant"
+    sentences = [str(error) for error in tried.refusals]
+    console.print(_columns(tried))
+    rows = f"{tried.table.n:,} rows, {tried.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
         rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
-    for line in (rows, *needed, *_meaning(found), *found.cautions, found.ledger, *sentences):
+    for line in (rows, *needed, *_meaning(tried), *tried.cautions, tried.ledger, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
         console.print("this table and its policy fit the plan")
         return 0
-    return found.refusals[0].exit_code
+    return tried.refusals[0].exit_code
 
 
-def _columns(found: DryRun) -> Table:
-    noise, n = found.foreseen, found.table.n
+def _columns(tried: DryRun) -> Table:
+    noise, n = tried.foreseen, tried.table.n
     means = noise is not None and noise.of_coefficients
     more = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]
     table = Table("column", "kind", "values", "outside", *more, box=None, pad_edge=False)
     kinds = {1: "constant", 2: "flag", n: "no ties"}
-    for at, (name, groups) in enumerate(zip(found.table.features, found.ranks.groups, strict=True)):
+    for at, (name, groups) in enumerate(zip(tried.table.features, tried.ranks.groups, strict=True)):
         cells = [printable(name), kinds.get(groups.count, "ties"), f"{groups.count:,}", f"{groups.outside:,}"]
         if noise is not None:
             ratio = float(noise.ratio[at])
@@ -72,12 +72,12 @@ def _columns(found: DryRun) -> Table:
     return table
 
 
-def _meaning(found: DryRun) -> list[str]:
+def _meaning(tried: DryRun) -> list[str]:
     heads = [
         "values: the number of different values",
         "outside: rows outside the largest group of equal values; fewer of them mean more noise",
     ]
-    noise = found.foreseen
+    noise = tried.foreseen
     if noise is None:
         return [*heads, "results would be exact, without noise"]
     if not noise.of_coefficients:

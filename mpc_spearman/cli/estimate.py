@@ -54,11 +54,11 @@ def run(parsed: argparse.Namespace) -> int:
     (variant,), table = variants([plan]), plan.parties.target.table
     suffix = ".csv" if isinstance(table, Path) and table.suffix.lower() == ".csv" else ".parquet"
     with progress.shown(plan.names, quiet=parsed.quiet) as display:
-        found = estimate(variant, size, suffix=suffix, watch=display.watch, note=display.note)
+        estimated = estimate(variant, size, suffix=suffix, watch=display.watch, note=display.note)
     where = f"on this machine and {link}" if link else "on this machine"
     print(f"{variant.scheme}, {plan.reveal}: {size}, {where}, after start-up:")
-    _show(found.table, link)
-    print(_margin(variant, size, found.rows), *advice(plan, parsed.features), sep="\n")
+    _show(estimated.table, link)
+    print(_margin(variant, size, estimated.rows), *advice(plan, parsed.features), sep="\n")
     return 0
 
 

@@ -103,10 +103,10 @@ def _write_own(tables: list[Path], party: str | None) -> None:
     if party is not None:
         lines += [f"party: {_scalar(party)}", f"key: {_scalar(f'{party}.key')}"]
     for table in tables:
-        found = survey(table)
-        about, in_words = _own_keys(table, found)
+        about_table = survey(table)
+        about, in_words = _own_keys(table, about_table)
         lines += _open(about) + about
-        said += [in_words, *_rows_needed(len(_used(found)))]
+        said += [in_words, *_rows_needed(len(_used(about_table)))]
     policy = list(_policy(party))
     if tables:
         lines += policy
@@ -160,12 +160,15 @@ def _begin_ledger(file: Path) -> str:
 
 
 def _write_plan(source: Path, target: Path) -> None:
-    ours, theirs = survey(source), survey(target)
-    (ours_keys, found), (theirs_keys, also) = _own_keys(source, ours), _own_keys(target, theirs)
-    alike, common = _normalise(ours, theirs)
+    source_table, target_table = survey(source), survey(target)
+    (source_keys, of_source), (target_keys, of_target) = (
+        _own_keys(source, source_table),
+        _own_keys(target, target_table),
+    )
+    alike, common = _normalise(source_table, target_table)
     lines = [
         "# A rehearsal on this machine.",
-        *_open([*ours_keys, *theirs_keys]),
+        *_open([*source_keys, *target_keys]),
         "reveal: strengths",
         "# strength: mean_abs  # ranks by size, whatever the signs; needs reveal: coefficients",
         "alignment: intersect  # the rows that both tables have, by their ids",
@@ -175,14 +178,14 @@ def _write_plan(source: Path, target: Path) -> None:
         "    name: C",
         "  target:",
         "    name: B",
-        *(f"    {line}" for line in theirs_keys),
+        *(f"    {line}" for line in target_keys),
         "  sources:",
         "    - name: A",
-        *(f"      {line}" for line in ours_keys),
+        *(f"      {line}" for line in source_keys),
     ]
     create_once(Path("plan.yaml"), "\n".join([*lines, ""]).encode())
-    print(f"{found}\n{also}\n{common:,} ids in common")
-    needed = advice(load_plan(Path("plan.yaml")), (len(_used(ours)), len(_used(theirs))))
+    print(f"{of_source}\n{of_target}\n{common:,} ids in common")
+    needed = advice(load_plan(Path("plan.yaml")), (len(_used(source_table)), len(_used(target_table))))
     print(*needed, "plan.yaml: read it, then run `mpc-spearman local plan.yaml`", sep="\n")
 
 
@@ -201,20 +204,20 @@ def _make_key(name: str) -> str:
     return f"identity: {identity}"
 
 
-def _used(found: Survey) -> list[Column]:
+def _used(about_table: Survey) -> list[Column]:
     """Return the columns of a table that a run would use."""
-    return [one for one in found.columns if not one.problem or "convert" in one.fix]
+    return [one for one in about_table.columns if not one.problem or "convert" in one.fix]
 
 
-def _own_keys(table: Path, found: Survey) -> tuple[list[str], str]:
+def _own_keys(table: Path, about_table: Survey) -> tuple[list[str], str]:
     """Return a party's local keys for a table as lines of YAML, and a sentence on what was found.
 
     The table's path is written unchanged, relative to the folder of the file with these keys.
     """
-    used = _used(found)
-    lines = list(_lines(table, found, used))
+    used = _used(about_table)
+    lines = list(_lines(table, about_table, used))
     asked = sum("# ?" in line for line in lines)
-    text = f"{table}: {found.rows:,} rows, {len(used)} of {len(found.columns)} columns are used"
+    text = f"{table}: {about_table.rows:,} rows, {len(used)} of {len(about_table.columns)} columns are used"
     return lines, text + (f"; {asked} for you to decide, marked `# ?`" if asked else "")
 
 
@@ -228,27 +231,27 @@ def _normalise(one: Survey, other: Survey) -> tuple[str, int]:
     return f"normalise: [{', '.join(steps)}]  # then {common:,} ids are in both tables", common
 
 
-def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
+def _lines(table: Path, about_table: Survey, used: list[Column]) -> Iterator[str]:
     name = str(table)
     yield f"table: {name if _PATH.fullmatch(name) else json.dumps(name, ensure_ascii=False)}"
-    if found.id:
-        if found.doubt:
-            yield f"# ? {printable(found.doubt)}"
-        yield f"id: {_scalar(found.id)}"
-        if found.repeated:
-            yield f"# ? {found.repeated:,} rows have duplicate ids: leave them out?"
+    if about_table.id:
+        if about_table.doubt:
+            yield f"# ? {printable(about_table.doubt)}"
+        yield f"id: {_scalar(about_table.id)}"
+        if about_table.repeated:
+            yield f"# ? {about_table.repeated:,} rows have duplicate ids: leave them out?"
             yield "duplicates: drop"
     else:
         yield "# ? No column identifies every row. Which columns together do?"
         yield "# id: [name, birth_date]"
-    if found.separator:
-        yield f"csv: {{delimiter: {json.dumps(found.separator)}}}"
+    if about_table.separator:
+        yield f"csv: {{delimiter: {json.dumps(about_table.separator)}}}"
     by_kind: dict[str, list[str]] = {}
     for column in used:
         kind = column.kind or str(column.fix["convert"])
         by_kind.setdefault(kind, []).append(column.name)
     gaps = [one.name for one in used if one.missing.any()]
-    if found.repeated or gaps:
+    if about_table.repeated or gaps:
         yield "# Leaving out rows needs alignment: intersect in the shared plan."
     yield f"# Columns used: {len(used)}."
     for kind, names in by_kind.items():
@@ -259,16 +262,16 @@ def _lines(table: Path, found: Survey, used: list[Column]) -> Iterator[str]:
     if gaps:
         read = [one.missing for one in used if not one.problem]  # of others the cells were not read yet
         lost = int(np.logical_or.reduce(read).sum())
-        yield from _wrapped(f"# In {lost:,} of {found.rows:,} rows a value is missing, in ", gaps)
+        yield from _wrapped(f"# In {lost:,} of {about_table.rows:,} rows a value is missing, in ", gaps)
         yield "# ? Leave these rows out (drop_rows), or put such cells in the middle of the ranks (middle)?"
-        yield f"missing: {'middle' if 5 * lost > found.rows else 'drop_rows'}"
+        yield f"missing: {'middle' if 5 * lost > about_table.rows else 'drop_rows'}"
     for one in used:
         if one.codes:
             values = ", ".join(value for value, _ in one.codes)
             cells = " and ".join(f"{value} in {count:,} cells" for value, count in one.codes)
             yield f"# ? {printable(one.name)} is {cells}: codes for a missing value? If so, remove the #."
             yield f"# missing_values: {{{_scalar(one.name)}: [{values}]}}"
-    left_out = [one for one in found.columns if one not in used]
+    left_out = [one for one in about_table.columns if one not in used]
     if left_out:
         yield "# Columns left out, and why. Once a column is fixed, remove it from this list."
         yield "exclude:"

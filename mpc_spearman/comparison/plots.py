@@ -126,8 +126,10 @@ def _lines(axes: Axes, runs: pd.DataFrame, x: str, y: str) -> None:
     """Draw a line per scheme; what was not measured dotted, from the last point that was."""
     for scheme in _schemes(runs["scheme"]):
         colour, marker = _look(scheme)
-        own = runs[runs["scheme"] == scheme]
-        known, guessed = (own[own["measured"] == one].groupby(x)[y].median() for one in (True, False))
+        of_scheme = runs[runs["scheme"] == scheme]
+        known, guessed = (
+            of_scheme[of_scheme["measured"] == one].groupby(x)[y].median() for one in (True, False)
+        )
         axes.plot(known.index, known, color=colour, marker=marker)
         tail = pd.concat([known.tail(1), guessed])
         axes.plot(tail.index, tail, color=colour, linestyle=":")

@@ -74,18 +74,18 @@ def compare(
     if out is not None and (Path(out).is_dir() or not Path(out).absolute().parent.is_dir()):
         raise OutputError(f"compare: {out} cannot be written: it is a folder, or in a folder that is missing")
     runs = [(size, turn, variant) for size in wanted for turn in range(1, repeats + 1) for variant in chosen]
-    found: list[pd.DataFrame] = []
+    tables: list[pd.DataFrame] = []
     with ForkServer() as server:
         for number, (size, repeat, variant) in enumerate(runs, start=1):
             name = f"{variant}, {size}"
             note("compare", f"run {number} of {len(runs)}: {name}")
             try:
-                found.append(measure(variant, size, repeat, server=server, watch=watch, note=note))
+                tables.append(measure(variant, size, repeat, server=server, watch=watch, note=note))
             except MpcSpearmanError as error:
                 raise type(error)(f"{name}: {error}", error.about) from error
             if out is not None:
-                write_output(Path(out), pd.concat(found).to_csv(index=False).encode(), 0o666)
-    return pd.concat(found, ignore_index=True)
+                write_output(Path(out), pd.concat(tables).to_csv(index=False).encode(), 0o666)
+    return pd.concat(tables, ignore_index=True)
 
 
 def measure(

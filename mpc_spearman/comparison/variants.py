@@ -45,17 +45,17 @@ def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Var
     """
     if isinstance(plans, (str, Path, Mapping, Plan)):
         plans = [plans]
-    found: dict[str, Variant] = {}
+    variants: dict[str, Variant] = {}
     for given in plans:
         variant = _variant(given if isinstance(given, Plan) else load_plan(given))
-        if str(variant) in found:
+        if str(variant) in variants:
             raise PlanError(
                 f"two plans are both {variant}: let them differ in protocol, scheme, reveal or estimator"
             )
-        found[str(variant)] = variant
-    if not found:
+        variants[str(variant)] = variant
+    if not variants:
         raise PlanError("there is no plan to compare; give at least one")
-    return list(found.values())
+    return list(variants.values())
 
 
 def _variant(plan: Plan) -> Variant:

@@ -60,8 +60,8 @@ class Canonical(Findings):
         p = explained.pillai_pvalues(trace, s, k, of_target, n, dispersion)
         first = table.index.get_level_values("number") == 1  # one test a source
         q = pd.Series(qvalues(p[first]), table.index.unique(0)).reindex(table.index, level="party").to_numpy()
-        found = counts & (q <= RATE)
-        correlation = np.where(found, canonical.without_bias(value, s, k, of_target, n), math.nan)
+        differs = counts & (q <= RATE)
+        correlation = np.where(differs, canonical.without_bias(value, s, k, of_target, n), math.nan)
         more = {"chance": limit, "correlation": correlation, "trace": trace, "p": p, "q": q}
         return {"canonical": table.assign(**more)}
 

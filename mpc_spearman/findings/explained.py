@@ -64,9 +64,9 @@ class Explained(Findings):
         r2, s, k, dispersion = (table[name].to_numpy() for name in ("r2", "noise", "k", "dispersion"))
         p = explained.pvalues(r2, s, k, n, dispersion)
         q = qvalues(p)
-        found, tested = q <= RATE, int((~np.isnan(q)).sum())
-        level = selected_confidence(copy.plan["confidence"], int(found.sum()), tested)
-        low, high = (np.where(found, end, math.nan) for end in explained.r2_intervals(r2, s, k, n, level))
+        differs, tested = q <= RATE, int((~np.isnan(q)).sum())
+        level = selected_confidence(copy.plan["confidence"], int(differs.sum()), tested)
+        low, high = (np.where(differs, end, math.nan) for end in explained.r2_intervals(r2, s, k, n, level))
         predictive = explained.predictive(r2, k, n)
         return {"explained": table.assign(predictive=predictive, p=p, q=q, low=low, high=high)}
 
@@ -89,12 +89,12 @@ class Explained(Findings):
         table: Any = self.held["explained"]
         if table["r2"].isna().all():
             return "No feature has a defined R²"
-        found = table[table["q"] <= RATE].sort_values("predictive", ascending=False, kind="stable")
-        if not len(found):
+        differing = table[table["q"] <= RATE].sort_values("predictive", ascending=False, kind="stable")
+        if not len(differing):
             tested = f"smallest q {chance(table['q'].min())}" if table["q"].notna().any() else "no p-values"
             return f"Of no feature is more explained than chance gives ({tested})"
-        (source, feature), best = found.index[0], found.iloc[0]
-        count, m = len(found.index.unique(1)), len(table.index.unique(1))
+        (source, feature), best = differing.index[0], differing.iloc[0]
+        count, m = len(differing.index.unique(1)), len(table.index.unique(1))
         of_new = min(max(best["predictive"], 0), 1)
         many = f"; {count} of {m} features differ{'s' * (count == 1)} from chance" if m > 1 else ""
         return (
@@ -104,10 +104,10 @@ class Explained(Findings):
         )
 
     def sections(self) -> list[Section]:
-        found: Any = self.held["explained"]
+        table: Any = self.held["explained"]
         places = dict(zip(self.held["ranking"]["feature"], self.held["ranking"]["position"], strict=True))
-        several = ["source"] * (len(found.index.unique(0)) > 1)
-        s, k, dispersion = (found[name].to_numpy() for name in ("noise", "k", "dispersion"))
+        several = ["source"] * (len(table.index.unique(0)) > 1)
+        s, k, dispersion = (table[name].to_numpy() for name in ("noise", "k", "dispersion"))
         limits = explained.chance(s, k, self.n, dispersion)
         lines = [
             Line(
@@ -123,10 +123,10 @@ class Explained(Findings):
                 mark=min(limit, 1.0),
                 note="undefined: a constant column has no ranks to explain" if math.isnan(row.r2) else "",
             )
-            for (source, feature), row, limit in zip(found.index, found.itertuples(), limits, strict=True)
+            for (source, feature), row, limit in zip(table.index, table.itertuples(), limits, strict=True)
         ]
         head = ("position", "feature", *several, "R²", "interval", "predictive", "by chance", "q")
-        nothing = not (found["q"] <= RATE).any()
+        nothing = not (table["q"] <= RATE).any()
         miss = percent(1 - self.plan["confidence"])
         return [
             Section(

@@ -33,8 +33,8 @@ class Copy:
     @property
     def chosen(self) -> int | None:
         """How many results this copy has, chosen as the strongest (`results.strongest`); None for all."""
-        found = None if self.role == "coordinator" else self.plan["results"].get("strongest")
-        return None if found is None else int(found)
+        count = None if self.role == "coordinator" else self.plan["results"].get("strongest")
+        return None if count is None else int(count)
 
     @property
     def sources(self) -> list[str]:
@@ -82,8 +82,8 @@ class Findings:
         """Make a copy of the numbers that a party has."""
         tables = cls.derive(copy, numbers, labels)
         # What the target knows of its own features is used, and not kept: a saved copy may be shared.
-        own = {name: numbers[name] for name in ("own_correlations",) if name in numbers}
-        return cls(copy, {**tables, **cls.follow(copy, {**tables, **own})})
+        own_features = {name: numbers[name] for name in ("own_correlations",) if name in numbers}
+        return cls(copy, {**tables, **cls.follow(copy, {**tables, **own_features})})
 
     @classmethod
     def complete(cls, copy: Copy, tables: Mapping[str, Any]) -> Findings:

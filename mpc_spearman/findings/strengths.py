@@ -63,8 +63,8 @@ class Strengths(Ranking):
         guesses = np.full(len(mu), math.nan)
         if two_sided and np.median(noise) > np.median(sampling):
             guesses = best_guesses(mu, np.square(sampling) + np.square(noise))
-        own, features = tables.get("own_correlations"), tables["strengths"].index
-        return {"ranks": rank_table(copy, features, mu, sampling, noise, p, guesses, own)}
+        correlations, features = tables.get("own_correlations"), tables["strengths"].index
+        return {"ranks": rank_table(copy, features, mu, sampling, noise, p, guesses, correlations)}
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
@@ -145,13 +145,13 @@ class Strengths(Ranking):
             return "No feature has a defined strength"
         if "ranks" not in self.held:
             return self.first()
-        found, m = self.found, len(self.ranking)
-        if not len(found):
+        differing, m = self.found, len(self.ranking)
+        if not len(differing):
             return f"No feature differs from chance (smallest q {chance(self.held['ranks']['q'].min())})"
-        count = f"{len(found)} of {m} features differ{'s' * (len(found) == 1)} from chance"
-        if self.ranking["feature"][0] in found:
+        count = f"{len(differing)} of {m} features differ{'s' * (len(differing) == 1)} from chance"
+        if self.ranking["feature"][0] in differing:
             return f"{self.first()}{f'; {count}' if m > 1 else ''}"
-        size = f"{printable(str(found[0]))} the strongest of them, {self._size(found[0])}"
+        size = f"{printable(str(differing[0]))} the strongest of them, {self._size(differing[0])}"
         return f"{count}, {size}; what ranks first by {self.mean}, {self.plan['order']}, does not"
 
     @property

@@ -83,9 +83,9 @@ class ForkServer:
         requests = self._requests(assignment.plan["protocol"])
         pairs = [socket.socketpair() for _ in range(4)]
         with suppress(OSError):  # the server is gone, and so is the role: it will be found to have ended
-            socket.send_fds(requests, [b"\0"], [theirs.fileno() for _, theirs in pairs])
-        for _, theirs in pairs:
-            theirs.close()
+            socket.send_fds(requests, [b"\0"], [other_end.fileno() for _, other_end in pairs])
+        for _, other_end in pairs:
+            other_end.close()
         return RoleProcess([ours for ours, _ in pairs])
 
     def _requests(self, protocol: str) -> socket.socket:
@@ -96,11 +96,11 @@ class ForkServer:
                 if process.poll() is None:
                     return requests
                 requests.close()
-            requests, theirs = socket.socketpair()
-            with theirs:
+            requests, other_end = socket.socketpair()
+            with other_end:
                 process = subprocess.Popen(
                     [*self._program, protocol],
-                    stdin=theirs.fileno(),
+                    stdin=other_end.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env={**os.environ, **_ONE_THREAD},

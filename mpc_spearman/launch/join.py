@@ -70,8 +70,8 @@ def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.
 
     `PlanError` if there is none. A run never begins one: it would forget what another has counted.
     """
-    own = plan.party(party)
-    if not isinstance(own, DataParty) or own.policy.ledger is not None:
+    owner = plan.party(party)
+    if not isinstance(owner, DataParty) or owner.policy.ledger is not None:
         return plan
     if earlier is None or not earlier.exists():
         raise PlanError(
@@ -81,5 +81,5 @@ def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.
         )
     ledger = earlier.absolute()
     note(party, f"continues {ledger}, an earlier version's ledger; name it in the local file (policy.ledger)")
-    policy = own.policy.model_copy(update={"ledger": ledger})
-    return plan.with_party(own.model_copy(update={"policy": policy}))
+    policy = owner.policy.model_copy(update={"ledger": ledger})
+    return plan.with_party(owner.model_copy(update={"policy": policy}))

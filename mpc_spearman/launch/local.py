@@ -161,13 +161,13 @@ def correlate(
     Result
         `result.pairs()` lists pairs, strongest first; `result.plot()` draws them.
     """
-    own = {"id": on if isinstance(on, str) else list(on), "missing": "drop_rows"}
+    keys = {"id": on if isinstance(on, str) else list(on), "missing": "drop_rows"}
     plan = {
         "alignment": "intersect",
         "parties": {
             "coordinator": {"name": "C"},
-            "target": {"name": "B", **own},
-            "sources": [{"name": "A", **own}],
+            "target": {"name": "B", **keys},
+            "sources": [{"name": "A", **keys}],
         },
     }
     return run_local(plan, {"A": A, "B": B}, out=out, **settings)

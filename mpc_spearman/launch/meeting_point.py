@@ -111,17 +111,19 @@ def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
         return Signer(made, rehearsal.identities, rehearsal=True)
     me, identities = plan.party(party), {name: line or "" for name, line in plan.identities.items()}
     assert me.key is not None
-    own = Identity.read(me.key, f"key of party {me.name}")
-    if str(own) != me.identity:
-        whose = next((name for name, identity in identities.items() if identity == str(own)), None)
-        found = (
-            f"the key of party {whose} in this plan" if whose else f"{own}, and the plan has {me.identity}"
+    key_pair = Identity.read(me.key, f"key of party {me.name}")
+    if str(key_pair) != me.identity:
+        whose = next((name for name, identity in identities.items() if identity == str(key_pair)), None)
+        holder = (
+            f"the key of party {whose} in this plan"
+            if whose
+            else f"{key_pair}, and the plan has {me.identity}"
         )
         raise PlanError(
-            f"key of party {me.name}: {me.key} is {found}; name the file of that identity, or put the key's "
+            f"key of party {me.name}: {me.key} is {holder}; name the file of that identity, or put the key's "
             "identity into everybody's plan"
         )
-    return Signer(own, identities, rehearsal=False)
+    return Signer(key_pair, identities, rehearsal=False)
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:

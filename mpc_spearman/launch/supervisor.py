@@ -232,7 +232,7 @@ def launch(
     outcomes: dict[str, Outcome] = {}
     deadline: float | None = None
     failed: Outcome | None = None
-    told: set[str] = set()
+    informed: set[str] = set()
     try:
         for assignment in assignments:
             frame = frames.get(assignment.party, b"")
@@ -266,12 +266,12 @@ def launch(
                     failed = failed or outcomes[party]
                     deadline = deadline or time.monotonic() + grace
             for other in left:
-                if failed is None or other.party in told or other.party in outcomes:
+                if failed is None or other.party in informed or other.party in outcomes:
                     continue
                 # Where one table was refused, others are read first: their owners hear at once what is wrong.
                 reading = failed.phase == _READING and other.phase in ("start", _READING)
                 if not reading:
-                    told.add(other.party)
+                    informed.add(other.party)
                     other.lost(failed)
     finally:
         for child in children.values():

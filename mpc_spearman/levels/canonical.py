@@ -18,8 +18,8 @@ from mpc_spearman.findings import canonical as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.explained import NOISE, WHITENED, Explained, result_rows, whitened_rows
-from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -61,14 +61,16 @@ class Canonical(Explained):
         """Return the target's directions: one test is over all."""
         return self._columns(shapes)
 
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Compute the singular values of Z; NaN if no columns can give Z."""
         s, kept = self._noise(shapes)[:, 0], self._kept(shapes)
-        found = np.full((len(kept), shapes.m_target), math.nan)
-        for row, z in zip(found, self._products(opened, shapes), strict=True):
+        singular = np.full((len(kept), shapes.m_target), math.nan)
+        for row, z in zip(singular, self._products(opened, shapes), strict=True):
             if not np.isnan(z).any():
                 row[: min(z.shape)] = np.linalg.svd(z, compute_uv=False)
-        rounded = in_digits(found, np.broadcast_to(s[:, None], found.shape), 1 / math.sqrt(shapes.n - 1))
+        rounded = in_digits(
+            singular, np.broadcast_to(s[:, None], singular.shape), 1 / math.sqrt(shapes.n - 1)
+        )
         numbers: dict[str, Any] = {
             "canonical": rounded if self.noisy else np.clip(rounded, 0.0, 1.0),
             "canonical_noise": s,
@@ -79,6 +81,6 @@ class Canonical(Explained):
             numbers["dispersion"] = self._dispersion(shapes)["dispersion"][:, 0]
         return numbers
 
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
         lost = np.isnan(numbers["canonical"]).all(axis=1)
         return [*self.fewer(shapes), *result_warnings.impossible(np.where(lost, 0, 1), 1, 0)]

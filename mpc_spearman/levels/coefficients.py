@@ -27,8 +27,9 @@ from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import inputs, proved, rows
 from mpc_spearman.levels.coefficients_noise import CoefficientsNoise
 from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, SCALED, passed_on
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Foreseen, column_cautions, impossible
+from mpc_spearman.levels.level import Foreseen, column_cautions, impossible
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
@@ -128,7 +129,7 @@ class Coefficients(CoefficientsNoise):
         )
 
     def contribution(
-        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
         """Return ranks, or scaled columns. C's own copy is exact, so it applies the factors itself."""
         scaled = self.scaled(shapes)
@@ -138,20 +139,20 @@ class Coefficients(CoefficientsNoise):
         scaled = self.scaled(shapes)
         return (0.0, 0.0) if scaled is None else (1 / scaled.target_scale, 1 / scaled.target_scale)
 
-    def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+    def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
         if not self.role_on_inputs(me.role):
             return {}
-        vectors, n, features = own.vectors, shapes.n, shapes.features.get(me, shapes.m_target)
+        vectors, n, features = contribution.vectors, shapes.n, shapes.features.get(me, shapes.m_target)
         units = [1 / self.unit(me.role, shapes)] * features
         grid, of_sum = (
             self.grid(me.role, f"multiplied_{name}", n, features, 0) for name in ("ranges", "mean_range")
         )
-        found = {"multiplied_ranges": grid.stated(vectors, units)}
+        stated = {"multiplied_ranges": grid.stated(vectors, units)}
         if me.role is Role.SOURCE:
             width = scales.width_of_sum(vectors, units)
             step = of_sum.step(width) if width else scales.NOTHING
-            found["multiplied_mean_range"] = Stated((step,))
-        return found
+            stated["multiplied_mean_range"] = Stated((step,))
+        return stated
 
     def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
         """Return the columns' scales; of a source also that of their sum, for strengths alone."""
@@ -173,7 +174,7 @@ class Coefficients(CoefficientsNoise):
         error, less = 1 / math.sqrt(shapes.n - 1), "Use fewer columns, or more rows"
         return Foreseen.of("coefficients", noise, error, less, of_coefficients=True)
 
-    def products(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[Any]:
+    def products(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened.
 
         Where columns are scaled, what none can give becomes N + 1, which no S reaches: nothing raises for it.
@@ -182,32 +183,32 @@ class Coefficients(CoefficientsNoise):
         if scaled is None:
             return opened
         unit, result = scaled.target_scale**2, np.empty(opened.shape, dtype=object)
-        ties = told.of_sources("ties")
+        ties = descriptions.of_sources("ties")
         for p, row in enumerate(opened.tolist()):
             for q, value in enumerate(map(int, row)):
-                root = math.isqrt((total(n) - ties[p]) * (total(n) - told.target.ties[q]))
+                root = math.isqrt((total(n) - ties[p]) * (total(n) - descriptions.target.ties[q]))
                 possible = value == 0 if root == 0 else abs(value / unit) <= 1 + scaled.error
                 nearest = (2 * value * root + unit) // (2 * unit)
                 result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
         return result
 
-    def ratios(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
         """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
         scaled = self.scaled(shapes)
         if scaled is not None:
             return opened.astype(np.float64) / scaled.target_scale**2
-        norms = self._norms(told, shapes.n)
+        norms = self._norms(descriptions, shapes.n)
         return np.divide(opened.astype(np.float64), norms, out=np.zeros(norms.shape), where=norms > 0)
 
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
-        n, ties, target = shapes.n, told.of_sources("ties"), told.target
-        ratios, errors = self.ratios(opened, told, shapes), self.errors(told, shapes)
+        n, ties, target = shapes.n, descriptions.of_sources("ties"), descriptions.target
+        ratios, errors = self.ratios(opened, descriptions, shapes), self.errors(descriptions, shapes)
         noise: Numbers = {}
         if self._any_inputs:
-            matrices, noise = self._with_noise(ratios, told, shapes), self._noise(errors, shapes)
+            matrices, noise = self._with_noise(ratios, descriptions, shapes), self._noise(errors, shapes)
         else:
-            products = self.products(opened, told, shapes)
+            products = self.products(opened, descriptions, shapes)
             matrices = {
                 name: estimators.coefficients(products, ties, target.ties, n, name) for name in _ESTIMATORS
             }
@@ -221,9 +222,9 @@ class Coefficients(CoefficientsNoise):
             "counts": counts,
             "coefficients": rho,
             "errors": errors,
-            "source_ties": columns.ties(ties, told.of_sources("two_values"), n),
-            "source_skewness": np.array(told.of_sources("skewness")),
-            "source_gaps": np.array(told.of_sources("gaps")),
+            "source_ties": columns.ties(ties, descriptions.of_sources("two_values"), n),
+            "source_skewness": np.array(descriptions.of_sources("skewness")),
+            "source_gaps": np.array(descriptions.of_sources("gaps")),
             "target_ties": columns.ties(target.ties, target.two_values, n),
             "target_skewness": np.array(target.skewness),
             "target_gaps": np.array(target.gaps),
@@ -232,11 +233,12 @@ class Coefficients(CoefficientsNoise):
             "ratios": ratios,
         }
 
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
         plan, n, rho, both = self.plan, shapes.n, numbers["coefficients"], numbers["estimators"]
         mean, mean_abs = (estimators.strengths(rho, how)[0] for how in ("mean", "mean_abs"))
         owners = [*(source.name for source in plan.parties.sources), plan.parties.target.name]
-        names, sides = told.target.names, list(zip(owners, [*told.sources, told.target], strict=True))
+        names = descriptions.target.names
+        sides = zip(owners, [*descriptions.sources, descriptions.target], strict=True)
         return [
             *(
                 result_warnings.eq2(names, both[:, 0], both[:, 1], plan.order)
@@ -262,10 +264,10 @@ class Coefficients(CoefficientsNoise):
         return {"noise": noise.of_products, "strengths_noise": noise.of_sums(length * count) / count}
 
     def _with_noise(
-        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes
     ) -> dict[Estimator, NDArray[np.float64]]:
         """Return coefficients under both estimators; NaN of constants, and of what no columns give."""
-        norms, n = self._norms(told, shapes.n), shapes.n
+        norms, n = self._norms(descriptions, shapes.n), shapes.n
         possible = (abs(ratios) <= 1 + self._limit(shapes) + self.error(n)) & (norms > 0)
         rho = np.where(possible, ratios, math.nan)
-        return {"tie_corrected": rho, "paper": rho * norms / total(n) + told.tie_shares(n)}
+        return {"tie_corrected": rho, "paper": rho * norms / total(n) + descriptions.tie_shares(n)}

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from mpc_spearman.data.ranks import total
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import proved
-from mpc_spearman.levels.level import Descriptions, Level
+from mpc_spearman.levels.descriptions import Descriptions
+from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.noise import in_digits, noisy, numbers_of_a_value
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
@@ -27,7 +28,12 @@ class CoefficientsNoise(Level):
     """A level whose numbers are coefficients: how noise is added to them, and to strengths."""
 
     def published(
-        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+        self,
+        numbers: Numbers,
+        descriptions: Descriptions,
+        grant: str,
+        shapes: Shapes,
+        own_rows: slice | None = None,
     ) -> Numbers:
         """Add noise to coefficients, whose means are strengths; to strengths if only these are granted.
 
@@ -40,9 +46,9 @@ class CoefficientsNoise(Level):
         plan, n, no_noise = self.plan, shapes.n, np.zeros(1)
         if plan.proofs or grant == "coefficients":
             if plan.proofs:
-                rho, added = proved.coefficients(plan, numbers["opened"], told, n)
+                rho, added = proved.coefficients(plan, numbers["opened"], descriptions, n)
             else:
-                rho, added = self._noisy_coefficients(numbers["ratios"], told, shapes, own)
+                rho, added = self._noisy_coefficients(numbers["ratios"], descriptions, shapes, own_rows)
             noise = np.hypot(added, numbers.get("noise", no_noise))
             rho = in_digits(rho, noise, 1 / math.sqrt(n - 1))
             mu, counts, ranked = strengths.from_noisy(rho, noise, n, plan.strength, plan.estimator)
@@ -50,7 +56,7 @@ class CoefficientsNoise(Level):
             s = np.hypot(s, numbers.get("strengths_noise", no_noise))
         else:
             rho, noise = numbers["coefficients"], np.zeros(0)
-            mu, added, counts = self._noisy_means(numbers["ratios"], told, shapes)
+            mu, added, counts = self._noisy_means(numbers["ratios"], descriptions, shapes)
             s = np.hypot(added, numbers.get("strengths_noise", no_noise))
             ranked = mu = in_digits(mu, s, 1 / math.sqrt(n - 1) / math.sqrt(self._averaged(shapes)))
         unit = untied(n)
@@ -62,36 +68,36 @@ class CoefficientsNoise(Level):
             "counts": counts,
             "strengths_noise": s,
             "positions": estimators.positions(ranked, plan.order),
-            "source_ties": np.array(told.of_sources("stated_ties")),
-            "source_skewness": np.array(told.of_sources("stated_skewness")),
+            "source_ties": np.array(descriptions.of_sources("stated_ties")),
+            "source_skewness": np.array(descriptions.of_sources("stated_skewness")),
             "source_ranges": joined(shapes.of_sources).widths / unit,
-            "target_ties": np.array(told.target.stated_ties),
-            "target_skewness": np.array(told.target.stated_skewness),
+            "target_ties": np.array(descriptions.target.stated_ties),
+            "target_skewness": np.array(descriptions.target.stated_skewness),
             "target_ranges": shapes.of_target.widths / unit,
         }
 
     def _noisy_coefficients(
-        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes, own: slice | None
+        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes, own_rows: slice | None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
         k, loss = self.plan.results.strongest, self._loss_of_noise
-        exact = self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes)
+        exact = self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
         defined = np.outer(joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0)
         s = self.deviations(shapes)
         if k is not None:
             s, ranges = self._of_few(joined(shapes.of_sources), shapes, k)
             among = np.zeros_like(defined)
-            among[own if own is not None else slice(None)] = True
+            among[own_rows if own_rows is not None else slice(None)] = True
             defined = chosen(exact, ranges, defined & among, k, loss)
         return noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
 
     def _noisy_means(
-        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
         """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
         k, loss, averaged = self.plan.results.strongest, self._loss_of_noise, self._averaged(shapes)
         has = (shapes.of_target.widths > 0) & (joined(shapes.of_sources).widths > 0).any()
-        means, both = self._means(ratios, told, shapes)
+        means, both = self._means(ratios, descriptions, shapes)
         s = deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
         if k is not None:
             few, ranges = self._of_few(both, shapes, k)
@@ -122,15 +128,17 @@ class CoefficientsNoise(Level):
         return ranges * math.sqrt(spread / self.plan.privacy.loss) * (1 + 2.0**-30), ranges
 
     def _means(
-        self, ratios: NDArray[np.float64], told: Descriptions, shapes: Shapes
+        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes
     ) -> tuple[NDArray[np.float64], Scales]:
         """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
         if self.plan.strength == "mean_abs":
-            exact = abs(self._bounded(ratios, np.array(told.of_sources("factors")), told, shapes))
+            exact = abs(
+                self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
+            )
             both = summed(shapes.of_multiplied(source) for source in self._covered(shapes))
         else:
-            of_sums = [source.sum_factor for source in told.sources for _ in source.factors]
-            exact = self._bounded(ratios, np.array(of_sums), told, shapes)
+            of_sums = [source.sum_factor for source in descriptions.sources for _ in source.factors]
+            exact = self._bounded(ratios, np.array(of_sums), descriptions, shapes)
             sums = shapes.multiplied_sums or shapes.of_sums
             both = summed(sums[source] for source in self._covered(shapes))
         return exact.sum(axis=0), both
@@ -142,27 +150,29 @@ class CoefficientsNoise(Level):
         return [source for source in shapes.features if not self.adds_to_inputs(source)]
 
     def _bounded(
-        self, ratios: NDArray[np.float64], own: NDArray[np.float64], told: Descriptions, shapes: Shapes
+        self,
+        ratios: NDArray[np.float64],
+        source_factors: NDArray[np.float64],
+        descriptions: Descriptions,
+        shapes: Shapes,
     ) -> NDArray[np.float64]:
-        """Return coefficients before noise, times the factors of both sides (`own` are the sources').
+        """Return coefficients before noise, (m_A, m_B), times the factors of both sides.
 
         As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
         back to 0, instead of being cut or undefined. Nothing that is opened lies beyond twice that. So a
         party that adds to its term cannot make the result depend on the other's columns in steps.
         """
         n, most = shapes.n, 1 + self._limit(shapes)
-        exact: NDArray[np.float64] = np.sign(ratios) * np.clip(
-            np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None
-        )
-        exact *= np.outer(own, told.target.factors)
+        exact = np.sign(ratios) * np.clip(np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None)
+        exact *= np.outer(source_factors, descriptions.target.factors)
         if self.plan.estimator == "paper":
-            exact = exact * self._norms(told, n) / total(n) + told.tie_shares(n)
-        return exact
+            exact = exact * self._norms(descriptions, n) / total(n) + descriptions.tie_shares(n)
+        return np.asarray(exact)
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        own = shapes.rows(source)
-        noise = numbers["noise"][own] if "noise" in numbers else np.zeros(0)
-        return {**numbers, "coefficients": numbers["coefficients"][own], "noise": noise}
+        rows = shapes.rows(source)
+        noise = numbers["noise"][rows] if "noise" in numbers else np.zeros(0)
+        return {**numbers, "coefficients": numbers["coefficients"][rows], "noise": noise}
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
@@ -176,12 +186,12 @@ class CoefficientsNoise(Level):
         # An exchange at a source changes its own products alone.
         noise = np.zeros((shapes.m_sources, shapes.m_target))
         for source in covered:
-            own = shapes.of_multiplied(source)
-            noise[shapes.rows(source)] = deviations(own, target, plan.privacy.loss, others)
+            own_scales = shapes.of_multiplied(source)
+            noise[shapes.rows(source)] = deviations(own_scales, target, plan.privacy.loss, others)
         return noise
 
-    def _norms(self, told: Descriptions, n: int) -> NDArray[np.float64]:
-        sides = (told.of_sources("ties"), told.target.ties)
+    def _norms(self, descriptions: Descriptions, n: int) -> NDArray[np.float64]:
+        sides = (descriptions.of_sources("ties"), descriptions.target.ties)
         source, target = ([math.sqrt(total(n) - term) for term in ties] for ties in sides)
         return np.outer(source, target)
 

@@ -16,8 +16,8 @@ from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.coefficients import Coefficients
 from mpc_spearman.levels.described import DESCRIBED, SCALED
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
 from mpc_spearman.wire.kinds import Row
@@ -48,14 +48,17 @@ class Differences(Coefficients):
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def ratios(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
         """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q."""
-        n, norms = shapes.n, self._norms(told, shapes.n)
-        squares = (np.array(terms, dtype=object) for terms in (told.of_sources("ties"), told.target.ties))
+        n, norms = shapes.n, self._norms(descriptions, shapes.n)
+        squares = (
+            np.array(terms, dtype=object)
+            for terms in (descriptions.of_sources("ties"), descriptions.target.ties)
+        )
         twice = 2 * total(n) - np.add.outer(*squares) - opened
         exact: NDArray[np.float64] = twice.astype(np.float64) / 2
         return np.divide(exact, norms, out=np.zeros(norms.shape), where=norms > 0)
 
-    def products(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> NDArray[Any]:
-        ties = told.of_sources("ties"), told.target.ties
+    def products(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[Any]:
+        ties = descriptions.of_sources("ties"), descriptions.target.ties
         return estimators.products_from_differences(opened, *ties, shapes.n)

@@ -25,8 +25,9 @@ from mpc_spearman.findings import explained as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows, whitening
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Foreseen, Level
+from mpc_spearman.levels.level import Foreseen, Level
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -51,8 +52,8 @@ _DISTANCE = "a rounded number for how far apart its two most different rows are"
 
 def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
     """Declare what tests without noise need to know of a data party's columns."""
-    told = f"how much single rows weigh in {of} (kurtosis)"
-    field = Field("kurtosis", "float64", (columns,), told, precision=("exact",))
+    words = f"how much single rows weigh in {of} (kurtosis)"
+    field = Field("kurtosis", "float64", (columns,), words, precision=("exact",))
     return Row(Kind.COLUMNS, (owner,), COORDINATOR, (field,))
 
 
@@ -70,11 +71,11 @@ def result_rows(*fields: Field) -> tuple[Row, ...]:
 
     The target gets all sources' values, a source its own.
     """
-    told = "how much single rows weigh in the columns of both sides, as one number for each test"
+    words = "how much single rows weigh in the columns of both sides, as one number for each test"
     shape = fields[1].shape  # of the noise: one for each test
-    every = (*fields, Field("dispersion", "float64", shape, told, precision=("exact",)))
-    own = (replace(field, shape=(1, *field.shape[1:])) for field in every)
-    return (Row(Kind.RESULT, COORDINATOR, TARGET, every), Row(Kind.RESULT, COORDINATOR, SOURCE, tuple(own)))
+    every = (*fields, Field("dispersion", "float64", shape, words, precision=("exact",)))
+    of_one = tuple(replace(field, shape=(1, *field.shape[1:])) for field in every)
+    return (Row(Kind.RESULT, COORDINATOR, TARGET, every), Row(Kind.RESULT, COORDINATOR, SOURCE, of_one))
 
 
 class Explained(Level):
@@ -134,17 +135,21 @@ class Explained(Level):
         )
 
     def contribution(
-        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
         """Return whitened and rotated columns, or the target's own, (m, n)."""
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
             return Contribution(
                 whitening.whitened(
-                    ranks, encoding.source_scale, stated.defined, float(own.columns[0]), exact=not self.noisy
+                    ranks,
+                    encoding.source_scale,
+                    stated.defined,
+                    float(factors.columns[0]),
+                    exact=not self.noisy,
                 )
             )
-        return Contribution(encoding.column_vectors(ranks, own.columns))
+        return Contribution(encoding.column_vectors(ranks, factors.columns))
 
     def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> NDArray[np.float64]:
         if role not in self.whitening_roles or stated.defined == ranks.m:
@@ -219,7 +224,7 @@ class Explained(Level):
             return super().factors(ranks, role, shapes, stated)
         if not rows_differ(self.plan):
             return Factors(np.ones(ranks.m))
-        allowed = self._grid(role, stated.defined, ranks.n).scales(stated.vectors).widths[0]
+        allowed = self.grid(role, "ranges", ranks.n, ranks.m, stated.defined).scales(stated.vectors).widths[0]
         distance = whitening.distance(whitening.whitened(ranks, _FINE, stated.defined), _FINE)
         return Factors(np.full(ranks.m, min(1.0, allowed / distance) if distance else 1.0))
 
@@ -227,25 +232,20 @@ class Explained(Level):
         encoding = self.encoding(shapes)
         return 1 / encoding.source_scale, 1 / encoding.target_scale
 
-    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
-        """Return the scale of all whitened columns, or those of the target's columns."""
-        return {"ranges": stated.vectors}
-
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for distances of whitened rows, or for the target's columns."""
-        return self._grid(role, defined, n)
-
-    def _grid(self, role: Role, k: int, n: int) -> Grid:
         if role in self.whitening_roles:
-            return whitening.distances(max(1, k), n)
+            return whitening.distances(max(1, defined), n)
         return scales.columns(n, "tie_corrected")
 
-    def weights(self, own: Contribution, role: Role, shapes: Shapes) -> dict[str, NDArray[np.float64]]:
+    def weights(
+        self, contribution: Contribution, role: Role, shapes: Shapes
+    ) -> dict[str, NDArray[np.float64]]:
         """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
-        encoding, vectors = self.encoding(shapes), own.vectors
+        encoding, vectors = self.encoding(shapes), contribution.vectors
         together = [vectors] if role in self.whitening_roles else list(vectors[:, None])
-        found = [whitening.leverages(one, encoding.source_scale) for one in together]
-        return {"kurtosis": shapes.n * np.array([np.square(one, out=one).sum() for one in found])}
+        leverages = [whitening.leverages(one, encoding.source_scale) for one in together]
+        return {"kurtosis": shapes.n * np.array([np.square(one, out=one).sum() for one in leverages])}
 
     def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return s of either owner's noise in each of the k products of a source, (sources, m_B or 1)."""
@@ -285,8 +285,8 @@ class Explained(Level):
             width = 2 * math.sqrt(min(0.5, 3 * others / n))
             if other not in self.whitening_roles:
                 width, others = untied(n) * math.sqrt(others), 1
-            at_others, at_own = Scales(np.array([width])), self._grid(role, mine, n).scales(stated.vectors)
-            s = deviations(at_others, at_own, self.plan.privacy.loss)[0]
+            own_scales = self.grid(role, "ranges", n, len(stated.constant), mine).scales(stated.vectors)
+            s = deviations(Scales(np.array([width])), own_scales, self.plan.privacy.loss)[0]
             s, k = s * math.sqrt(sources), others * (mine if role in self.whitening_roles else 1)
         noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), len(stated.constant))
         error = math.sqrt(2 * k) / shapes.n
@@ -299,12 +299,12 @@ class Explained(Level):
 
     # --- what the coordinator makes of it
 
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Compute R² from Z; NaN for a constant target column, and where no columns can give Z."""
         s, k = self._noise(shapes), self._kept(shapes)[:, None]
         r2 = np.array([np.square(z).sum(axis=0) for z in self._products(opened, shapes)])
         r2 = r2.astype(np.float64) - k * np.square(s)
-        r2[:, list(told.target.constant)] = math.nan
+        r2[:, list(descriptions.target.constant)] = math.nan
         if not self.noisy:
             r2 = np.clip(r2, 0.0, 1.0)
         return {
@@ -353,24 +353,24 @@ class Explained(Level):
         """Return, without noise, the dispersion that single rows cause in tests, (sources, m_B or 1)."""
         if self.noisy:
             return {}
-        of = [shapes.kurtosis[source] for source in shapes.features]
-        target = next(found for owner, found in shapes.kurtosis.items() if owner not in shapes.features)
-        k = self._kept(shapes)[:, None]
-        found = explained.dispersion(np.array(of), k, target, self.together(shapes), shapes.n)
-        return {"dispersion": found}
+        of_sources = np.array([shapes.kurtosis[source] for source in shapes.features])
+        (of_target,) = (shapes.kurtosis[owner] for owner in shapes.kurtosis if owner not in shapes.features)
+        k, together = self._kept(shapes)[:, None], self.together(shapes)
+        return {"dispersion": explained.dispersion(of_sources, k, of_target, together, shapes.n)}
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
         row = [list(shapes.features).index(source)]
         of_each = {field.name for field in self.granted[0].fields if field.shape[0] == "sources"}
-        own = {part: found[row] for part, found in numbers.items() if part in of_each}
-        return {**numbers, **own}
+        return {**numbers, **{part: numbers[part][row] for part in of_each & numbers.keys()}}
 
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
         owner, lost = self.plan.parties.target.name, np.isnan(numbers["explained"]).any(axis=0)
         return [
             *self.fewer(shapes),
-            *result_warnings.constants(owner, told.target.names, told.target.constant, "tie_corrected"),
-            *result_warnings.impossible(np.where(lost, 0, 1), 1, int(np.sum(told.target.constant))),
+            *result_warnings.constants(
+                owner, descriptions.target.names, descriptions.target.constant, "tie_corrected"
+            ),
+            *result_warnings.impossible(np.where(lost, 0, 1), 1, int(np.sum(descriptions.target.constant))),
         ]
 
     def fewer(self, shapes: Shapes) -> list[str]:

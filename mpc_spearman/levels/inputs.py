@@ -44,14 +44,12 @@ class InputNoise:
     def of_products(self) -> Floats:
         """Return the standard deviation of the noise in each product, (m_A, m_B)."""
         of_sources, of_target = np.square(self.sources)[:, None], np.square(self.target)
-        noise: Floats = np.sqrt(of_sources + of_target + self.n * of_sources * of_target)
-        return noise
+        return np.asarray(np.sqrt(of_sources + of_target + self.n * of_sources * of_target))
 
     def of_sums(self, length: Floats | float) -> Floats:
         """Return that of the noise in sums over all sources' vectors, (m_B,), of at most that `length`."""
         of_sources, of_target = np.square(self.sources).sum(), np.square(self.target)
-        noise: Floats = np.sqrt(of_sources + of_target * (np.square(length) + self.n * of_sources))
-        return noise
+        return np.asarray(np.sqrt(of_sources + of_target * (np.square(length) + self.n * of_sources)))
 
 
 def with_noise(
@@ -95,8 +93,8 @@ def grid(exact: Grid, most_noise: float) -> Grid:
 
 
 def foresee(
-    own: Scales,
-    other: Scales,
+    own_scales: Scales,
+    other_scales: Scales,
     lengths: tuple[float, float],
     on_inputs: tuple[bool, bool],
     loss: float,
@@ -111,15 +109,14 @@ def foresee(
     unit = "row" if others is None else "value"
     sigma, sigma_other = (
         input_deviations(scales, loss, unit) if adds else np.zeros(len(scales.widths))
-        for scales, adds in zip((own, other), on_inputs, strict=True)
+        for scales, adds in zip((own_scales, other_scales), on_inputs, strict=True)
     )
     of_own, of_other = np.square(sigma), float(np.square(sigma_other).max())
     squares = of_own * lengths[1] ** 2 + of_other * (lengths[0] ** 2 + n * of_own)
     if not all(on_inputs):
-        multiplied = _multiplied(own, sigma, n), _multiplied(other, sigma_other, n)
+        multiplied = _multiplied(own_scales, sigma, n), _multiplied(other_scales, sigma_other, n)
         squares = squares + np.square(deviations(*multiplied, loss, others).max(axis=1))
-    noise: Floats = np.sqrt(squares)
-    return noise
+    return np.asarray(np.sqrt(squares))
 
 
 def _multiplied(scales: Scales, sigma: Floats, n: int) -> Scales:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.inputs import InputNoise, foresee, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
@@ -29,49 +30,6 @@ from mpc_spearman.privacy.scales import Grid, Scales, Stated, columns, input_dev
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.wire.kinds import Row
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a data party told the coordinator about its columns; empty if withheld."""
-
-    names: tuple[str, ...] = ()
-    ties: tuple[int, ...] = ()
-    constant: tuple[bool, ...] = ()
-    #: What tests need besides tie terms: which columns have two values, and the skewness of each one's ranks.
-    two_values: tuple[bool, ...] = ()
-    skewness: tuple[float, ...] = ()
-    #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
-    length: float = 0.0
-    #: Of the whole table: how far each column is tied, its rounded skewness, and its share of missing cells.
-    stated_ties: tuple[int, ...] = ()
-    stated_skewness: tuple[float, ...] = ()
-    gaps: tuple[float, ...] = ()
-    #: The largest share of missing cells of its columns, if these shares are not told.
-    most_gaps: float = 0.0
-    #: For proved vectors: each column's length (`mpc_spearman.privacy.statements`).
-    lengths: tuple[float, ...] = ()
-    #: By what each column, and their sum, is multiplied in what is passed on.
-    factors: tuple[float, ...] = ()
-    sum_factor: float = 1.0
-
-
-@dataclass(frozen=True)
-class Descriptions:
-    """What all data parties told the coordinator, the sources in the plan's order; elsewhere nothing."""
-
-    sources: tuple[Description, ...] = ()
-    target: Description = field(default_factory=Description)
-
-    def of_sources(self, what: str) -> list[Any]:
-        """Return one thing of the columns of all sources."""
-        return [value for source in self.sources for value in getattr(source, what)]
-
-    def tie_shares(self, n: int) -> NDArray[np.float64]:
-        """Return (T_x + T_y)/(2N) of every pair, (m_A, m_B), which eq. 2 adds to S/N."""
-        ties = (np.array(terms, dtype=float) for terms in (self.of_sources("ties"), self.target.ties))
-        shares: NDArray[np.float64] = np.add.outer(*ties) / (2 * total(n))
-        return shares
 
 
 @dataclass(frozen=True)
@@ -156,7 +114,7 @@ class Level(ABC):
 
     @abstractmethod
     def contribution(
-        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
         """Return the vectors that a data party contributes, times its factors."""
 
@@ -185,9 +143,9 @@ class Level(ABC):
         """
         return state_columns(self.plan, ranks, factors)
 
-    @abstractmethod
     def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
         """Return which of the stated scales a data party sends, by the message field that carries them."""
+        return {"ranges": stated.vectors}
 
     @abstractmethod
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
@@ -260,20 +218,20 @@ class Level(ABC):
         return InputNoise(shapes.n, sources, of(shapes.target))
 
     def hide_inputs(
-        self, own: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
+        self, contribution: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
     ) -> Contribution:
         """Add this owner's noise to its vectors, if it adds it to inputs.
 
         Where C would apply the factors, they are applied here: no exact number of this owner's reaches C.
         """
         if not self.adds_to_inputs(me):
-            return own
+            return contribution
         features = shapes.features.get(me, shapes.m_target)
         grid = self.grid(me.role, "ranges", shapes.n, features, stated.defined)
         scales = grid.scales(self.sent_scales(stated, me.role)["ranges"])
         sigma = self.input_steps(scales, me.role, shapes)
         left = np.ones(len(sigma)) if self.owners_add else factors.columns
-        return replace(own, vectors=with_noise(own.vectors, left, sigma, shapes.n))
+        return replace(contribution, vectors=with_noise(contribution.vectors, left, sigma, shapes.n))
 
     def check_inputs(self, error: float, n: int) -> None:
         """Refuse noise on inputs whose integers could not hold it; `error` is that of rounding, at most."""
@@ -284,7 +242,7 @@ class Level(ABC):
                 "many columns. Use fewer rows or columns, a larger privacy.loss, or noise: results"
             )
 
-    def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+    def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
         """Return what to state of the vectors that are multiplied, by the message field that carries it."""
         return {}
 
@@ -294,7 +252,9 @@ class Level(ABC):
         """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
         return None
 
-    def weights(self, own: Contribution, role: Role, shapes: Shapes) -> dict[str, NDArray[np.float64]]:
+    def weights(
+        self, contribution: Contribution, role: Role, shapes: Shapes
+    ) -> dict[str, NDArray[np.float64]]:
         """Return what tests without noise need from one's vectors, by the message field that carries it."""
         return {}
 
@@ -305,66 +265,71 @@ class Level(ABC):
         """
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
         n, of_values, lengths = shapes.n, self.plan.privacy.unit == "value", (1.0, 1.0)
-        own, error = columns(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
-        moving, other = own.widths > 0, Scales(np.array([untied(n)]), others)
+        own_scales, error = columns(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
+        moving, other_scales = own_scales.widths > 0, Scales(np.array([untied(n)]), others)
         numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
         if "coefficients" in (self.plan.results.target, self.plan.results.sources):
             numbers = "coefficients"
             less = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
         elif role is Role.SOURCE:
             count = max(1, stated.defined)
-            own = Scales(sums(n, len(own.widths)).scales(stated.sum).widths / count)
+            own_scales = Scales(sums(n, len(own_scales.widths)).scales(stated.sum).widths / count)
             lengths = (max(stated.length, 1 / n), 1.0)
             error *= lengths[0]
         else:  # of a mean of columns that are independent
             width = min(untied(n), 2 * math.sqrt(2 * math.log(n) / (n * others)))
-            other, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(others))
+            other_scales, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(others))
             error *= lengths[1]
         sides = (Role.SOURCE, Role.TARGET) if role is Role.SOURCE else (Role.TARGET, Role.SOURCE)
         adding = (self.role_on_inputs(sides[0]), self.role_on_inputs(sides[1]))
         known = (self.plan.privacy.loss, n, others if of_values else None)
-        noise = np.where(moving, foresee(own, other, lengths, adding, *known), 0.0)
+        noise = np.where(moving, foresee(own_scales, other_scales, lengths, adding, *known), 0.0)
         if any(adding):
             less = "Use many more rows, or noise: results"
         return Foreseen.of(numbers, noise, error, less, of_coefficients=True)
 
-    def without_own(self, numbers: Numbers, own: Contribution, me: Party, shapes: Shapes) -> Numbers:
+    def without_own(self, numbers: Numbers, contribution: Contribution, me: Party, shapes: Shapes) -> Numbers:
         """Subtract one's own noise from numbers that one received."""
         return numbers
 
     # --- what the coordinator makes of it
 
     @abstractmethod
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Compute what follows from what was opened (paper, step 3 and definition 2).
 
-        `opened` is as the engine returns it, `told` has as much as the level tells. Nothing raises for what
-        was opened: whether a run goes on must not depend on it.
+        `opened` is as the engine returns it; `descriptions` has what this level lets C know. Nothing raises
+        for what was opened: whether a run goes on must not depend on it.
         """
 
-    def errors(self, told: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+    def errors(self, descriptions: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
         """Compute the standard errors of strengths, (m_B,), from what each owner states of its columns."""
         paper = self.plan.estimator == "paper"
         columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
         of_all = max(1, sum(columns.values()))
         lengths = [
             source.length * count / of_all
-            for source, count in zip(told.sources, columns.values(), strict=True)
+            for source, count in zip(descriptions.sources, columns.values(), strict=True)
         ]
-        most = [max(source.gaps, default=source.most_gaps) for source in told.sources]
-        of_target = np.array(told.target.gaps or (0.0,) * shapes.m_target)
+        most = [max(source.gaps, default=source.most_gaps) for source in descriptions.sources]
+        of_target = np.array(descriptions.target.gaps or (0.0,) * shapes.m_target)
         return reading.strength_errors(lengths, most, of_target, shapes.n)
 
     @abstractmethod
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
         """Return what a reader of these numbers must know."""
 
     def published(
-        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+        self,
+        numbers: Numbers,
+        descriptions: Descriptions,
+        grant: str,
+        shapes: Shapes,
+        own_rows: slice | None = None,
     ) -> Numbers:
         """Return what the coordinator passes on to a party with that grant of ``results``.
 
-        `own` are a source's rows of the matrix, if it is a copy for that source alone.
+        `own_rows` are a source's rows of the matrix, if it is a copy for that source alone.
 
         Derived numbers are computed from the published ones, so a receiver could derive them itself.
         """

@@ -69,9 +69,9 @@ def in_digits(values: Floats, s: Floats, error: Floats | float) -> Floats:
     most = np.where(s > 0, np.maximum(s, error) / 20, 1.0)
     power = np.floor(np.log10(most) + 1e-9).astype(int)
     digit = _ROUNDED[np.searchsorted(_ROUNDED, most / 10.0**power + 1e-9) - 1]
-    found = values.copy()
+    rounded = values.copy()
     for exponent in np.unique(power[s > 0]):
         at = (power == exponent) & (s > 0)
         steps = np.rint(values[at] / (digit[at] * 10.0**exponent)) * digit[at]
-        found[at] = np.round(steps * 10.0**exponent, -exponent) + 0.0
-    return found
+        rounded[at] = np.round(steps * 10.0**exponent, -exponent) + 0.0
+    return rounded

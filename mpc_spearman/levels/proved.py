@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.noise import numbers_of_a_value
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
@@ -71,7 +71,9 @@ def foreseen(plan: Plan, n: int, mine: Floats, others: int) -> Floats:
     return np.divide(s, mine, out=np.zeros(len(mine)), where=mine > 0)
 
 
-def coefficients(plan: Plan, opened: NDArray[np.int64], told: Descriptions, n: int) -> tuple[Floats, Floats]:
+def coefficients(
+    plan: Plan, opened: NDArray[np.int64], descriptions: Descriptions, n: int
+) -> tuple[Floats, Floats]:
     """Return coefficients with noise, and its standard deviation s, both (m_A, m_B).
 
     NaN, and s 0, where an owner states that a column is constant. `opened` is S, int64 (m_A, m_B).
@@ -80,16 +82,16 @@ def coefficients(plan: Plan, opened: NDArray[np.int64], told: Descriptions, n: i
     sigma = deviation(plan, n, m_sources, m_target)
     stated, factors = [], []
     for ties, lengths in (
-        (told.of_sources("ties"), told.of_sources("lengths")),
-        (told.target.ties, told.target.lengths),
+        (descriptions.of_sources("ties"), descriptions.of_sources("lengths")),
+        (descriptions.target.ties, descriptions.target.lengths),
     ):
         root = math.sqrt(total(n))
         least = np.array(lengths) * root
-        own = np.array([math.sqrt(total(n) - term) for term in ties])
+        norms = np.array([math.sqrt(total(n) - term) for term in ties])
         if plan.estimator == "paper":  # which divides by N whatever the ties
-            least, own = (np.full(len(least), root) for _ in range(2))
+            least, norms = (np.full(len(least), root) for _ in range(2))
         stated.append(least)
-        factors.append(1 / np.maximum(np.maximum(own, least), 1))
+        factors.append(1 / np.maximum(np.maximum(norms, least), 1))
     lengths_stated, by = np.outer(*stated), np.outer(*factors)
     constant = lengths_stated == 0
     s = np.divide(sigma, lengths_stated, out=np.zeros(by.shape), where=~constant)
@@ -97,6 +99,6 @@ def coefficients(plan: Plan, opened: NDArray[np.int64], told: Descriptions, n: i
     noisy = nearest(opened + discrete_gaussian(needed), width_of(result_bound(plan, n, m_sources, m_target)))
     rho = noisy * by
     if plan.estimator == "paper":
-        rho = rho + told.tie_shares(n)
+        rho = rho + descriptions.tie_shares(n)
     rho[constant] = math.nan
     return rho, s

@@ -20,7 +20,7 @@ from mpc_spearman.errors import BoundError, PlanError
 from mpc_spearman.findings import ranking as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
@@ -40,14 +40,14 @@ _REPLICA = (Field("share", "int64", ("words",), "nothing: bits of comparisons un
 def _opened_to(party: str) -> tuple[Field, ...]:
     order = "the order of the target's features (equal ones in the table's order)"
     return tuple(
-        Field("bits", "bytes", ("packed",), f"by combining all shares: {told}", opened_to=(party,), top=top)
-        for told, top in ((order, False), (_TOP, True))
+        Field("bits", "bytes", ("packed",), f"by combining all shares: {text}", opened_to=(party,), top=top)
+        for text, top in ((order, False), (_TOP, True))
     )
 
 
 _PASSED_ON = tuple(
-    Field("positions", "int64", ("m_target",), told, opened_to=("coordinator",), top=top)
-    for told, top in (("the ranking of the target's features", False), (_TOP, True))
+    Field("positions", "int64", ("m_target",), text, opened_to=("coordinator",), top=top)
+    for text, top in (("the ranking of the target's features", False), (_TOP, True))
 )
 
 
@@ -88,10 +88,10 @@ class Ranking(Strengths):
             )
 
     def contribution(
-        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
         """Return the vectors of `strengths`; the target's undefined columns come last."""
-        vectors = super().contribution(ranks, role, shapes, stated, own)
+        vectors = super().contribution(ranks, role, shapes, stated, factors)
         undefined = self.encoding(shapes).undefined(stated.constant)
         return replace(vectors, last=undefined) if role is Role.TARGET else vectors
 
@@ -103,7 +103,7 @@ class Ranking(Strengths):
         stated = super().statements(ranks, role, factors)
         return stated.constants_hidden if role is Role.TARGET else stated
 
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.
 
         Bits that contradict each other, which only a deviating party can cause, are counted all the same.
@@ -116,7 +116,7 @@ class Ranking(Strengths):
         positions = np.sort(before).searchsorted(before) + 1
         return {"positions": positions.astype(np.int64)}
 
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
         plan, encoding, positions = self.plan, self.encoding(shapes), numbers["positions"]
         if plan.top is not None:
             is_order = (positions == 1).sum() == plan.top

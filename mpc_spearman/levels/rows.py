@@ -64,9 +64,9 @@ def opened(opens: str, shape: tuple[str | int, ...]) -> tuple[Row, ...]:
 
 def split_noise() -> tuple[Row, ...]:
     """Declare the two parts in which a source's noise leaves it under homomorphic encryption."""
-    told = "nothing: one of two parts of its noise, each of which is uniformly random by itself"
+    words = "nothing: one of two parts of its noise, each of which is uniformly random by itself"
     part = Field(
-        "part", "bytes", ("residues", "residue_bytes"), told, protocols=("he",), precision=("statistical",)
+        "part", "bytes", ("residues", "residue_bytes"), words, protocols=("he",), precision=("statistical",)
     )
     return (Row(Kind.NOISE, SOURCE, TARGET, (part,)), Row(Kind.NOISE, SOURCE, COORDINATOR, (part,)))
 
@@ -75,8 +75,8 @@ def masked(source: str, source_vectors: str | int, target: str) -> tuple[Row, ..
     """Declare the masked blocks that a source and the target send each other."""
 
     def block(columns: str | int, what: str) -> Field:
-        told = f"nothing: {what} under a one-time mask"
-        return Field("block", "ring", (columns, "rows"), told, protocols=("mpc",))
+        words = f"nothing: {what} under a one-time mask"
+        return Field("block", "ring", (columns, "rows"), words, protocols=("mpc",))
 
     return (
         Row(Kind.MASKED, SOURCE, TARGET, (block(source_vectors, source),)),

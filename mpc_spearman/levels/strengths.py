@@ -21,8 +21,9 @@ from mpc_spearman.findings import strengths as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import inputs, rows
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Descriptions, Level, impossible
+from mpc_spearman.levels.level import Level, impossible
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -113,13 +114,13 @@ class Strengths(Level):
         return Computation(*sums, summed=True, noisy_sources=noisy)
 
     def contribution(
-        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, own: Factors
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
         """Return a source's one vector, or one for each of the target's columns, (1 or m_B, rows)."""
         encoding = self.encoding(shapes)
         if role is Role.SOURCE:
-            return Contribution(encoding.source_vector(ranks, own.sum))
-        return Contribution(encoding.column_vectors(ranks, own.columns))
+            return Contribution(encoding.source_vector(ranks, factors.sum))
+        return Contribution(encoding.column_vectors(ranks, factors.columns))
 
     def resolutions(self, shapes: Shapes) -> tuple[float, float]:
         encoding = self.encoding(shapes)
@@ -143,20 +144,22 @@ class Strengths(Level):
         encoding = self.encoding(shapes)
         return encoding.source_scale if role is Role.SOURCE else encoding.target_scale
 
-    def multiplied_scales(self, own: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+    def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
         if not self.role_on_inputs(me.role):
             return {}
         n, features, unit = shapes.n, shapes.features.get(me, shapes.m_target), self.unit(me.role, shapes)
         grid = self.grid(me.role, "multiplied_ranges", n, features, 0)
-        return {"multiplied_ranges": grid.stated(own.vectors, [1 / unit] * len(own.vectors))}
+        return {
+            "multiplied_ranges": grid.stated(contribution.vectors, [1 / unit] * len(contribution.vectors))
+        }
 
     def deviations(self, shapes: Shapes) -> dict[Party, NDArray[np.float64]]:
         """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,).
 
         Of owners that add none to inputs. A source's noise need not cover vectors of other sources.
         """
-        target, own = shapes.target, [one for one in shapes.features if not self.adds_to_inputs(one)]
-        covered = dict.fromkeys(own, own)
+        target, adding = shapes.target, [one for one in shapes.features if not self.adds_to_inputs(one)]
+        covered = dict.fromkeys(adding, adding)
         if not self.adds_to_inputs(target):
             covered[target] = list(shapes.features)
         of_target, loss = shapes.of_multiplied(target), self.plan.privacy.loss
@@ -168,8 +171,7 @@ class Strengths(Level):
     def _steps(self, shapes: Shapes) -> dict[Party, NDArray[np.int64]]:
         """Return that noise in steps of what is opened, rounded up."""
         unit = self.unit(Role.SOURCE, shapes) * self.unit(Role.TARGET, shapes)
-        deviations_of = self.deviations(shapes)
-        return {owner: np.ceil(found * unit).astype(np.int64) for owner, found in deviations_of.items()}
+        return {owner: np.ceil(s * unit).astype(np.int64) for owner, s in self.deviations(shapes).items()}
 
     def _noise(self, shapes: Shapes, errors: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the standard deviation of all noise in what K strengths would be, (m_B,).
@@ -178,12 +180,11 @@ class Strengths(Level):
         """
         encoding = self.encoding(shapes)
         steps = [
-            found / encoding.source_scale / encoding.target_scale for found in self._steps(shapes).values()
+            step / encoding.source_scale / encoding.target_scale for step in self._steps(shapes).values()
         ]
         length = errors * math.sqrt(shapes.n - 1) * encoding.averaged
         squares = sum((np.square(one) for one in steps), np.square(self.input_noise(shapes).of_sums(length)))
-        noise: NDArray[np.float64] = np.sqrt(squares)
-        return noise
+        return np.asarray(np.sqrt(squares))
 
     def _most(self, shapes: Shapes) -> NDArray[np.float64]:
         """Return the most that vectors within the stated ranges give, with all owners' noise, (m_B,).
@@ -197,22 +198,19 @@ class Strengths(Level):
         steps = sum(self._steps(shapes).values(), np.zeros(shapes.m_target))
         noise = REACH * steps / encoding.source_scale / encoding.target_scale
         on_inputs = REACH * self.input_noise(shapes).of_sums(encoding.columns)
-        most: NDArray[np.float64] = (
-            exact + appended + noise + on_inputs + max(1, encoding.averaged) * encoding.error
-        )
-        return most
+        return np.asarray(exact + appended + noise + on_inputs + max(1, encoding.averaged) * encoding.error)
 
     def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
         if not self.noisy or self.adds_to_inputs(me):
             return None
         return discrete_gaussian(self._steps(shapes)[me])[None]
 
-    def without_own(self, numbers: Numbers, own: Contribution, me: Party, shapes: Shapes) -> Numbers:
+    def without_own(self, numbers: Numbers, contribution: Contribution, me: Party, shapes: Shapes) -> Numbers:
         """Subtract one's own noise from strengths and positions; the others' noise stays."""
-        if own.added is None or "strengths" not in numbers:
+        if contribution.added is None or "strengths" not in numbers:
             return numbers
         encoding, total = self.encoding(shapes), numbers["strengths_noise"]
-        mu = numbers["strengths"] - own.added[0] / encoding.unit
+        mu = numbers["strengths"] - contribution.added[0] / encoding.unit
         s = np.sqrt(np.maximum(np.square(total) - np.square(self._steps(shapes)[me] / encoding.unit), 0))
         mu = in_digits(mu, s, self._error(shapes))
         positions = estimators.positions(mu, self.plan.order)
@@ -222,10 +220,10 @@ class Strengths(Level):
         """Return the standard error of a mean over unrelated columns."""
         return 1 / math.sqrt((shapes.n - 1) * max(1, self.encoding(shapes).averaged))
 
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Compute strengths, with the noise of all owners, from one sum per target column."""
         encoding = self.encoding(shapes)
-        constant, most = np.array(told.target.constant, dtype=bool), None
+        constant, most = np.array(descriptions.target.constant, dtype=bool), None
         if self.noisy:
             constant |= shapes.of_target.widths == 0  # they have no noise
             most = self._most(shapes)
@@ -233,7 +231,7 @@ class Strengths(Level):
         numbers: dict[str, Any] = {
             "strengths": mu,
             "counts": counts,
-            "errors": self.errors(told, shapes),
+            "errors": self.errors(descriptions, shapes),
         }
         if self.noisy:
             s = self._noise(shapes, numbers["errors"]) / max(1, encoding.averaged)
@@ -241,8 +239,8 @@ class Strengths(Level):
         numbers["positions"] = estimators.positions(numbers["strengths"], self.plan.order)
         return numbers
 
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
-        plan, target, encoding = self.plan, told.target, self.encoding(shapes)
+    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
+        plan, target, encoding = self.plan, descriptions.target, self.encoding(shapes)
         return [
             *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),
             *result_warnings.constants(

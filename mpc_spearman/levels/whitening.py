@@ -80,10 +80,10 @@ def left_out(ranks: Ranks, weights: Floats) -> Floats:
 
 
 def _leverages(ranks: Ranks, weights: Floats) -> Floats:
-    found = beside(ranks.matrix, (ranks.n,), np.float64)
+    leverages = beside(ranks.matrix, (ranks.n,), np.float64)
     for rows, block in ranks.blocks():
-        found[rows] = np.square(weights @ block).sum(axis=0)
-    return found
+        leverages[rows] = np.square(weights @ block).sum(axis=0)
+    return leverages
 
 
 def rotation(k: int, stream: Stream) -> Floats:

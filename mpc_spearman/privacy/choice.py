@@ -45,12 +45,12 @@ def chosen(
     loss: float,
 ) -> NDArray[np.bool_]:
     """Choose the k strongest of the candidates, by their sizes in the most that an exchange changes them."""
-    found = np.zeros_like(candidates)
+    flags = np.zeros_like(candidates)
     places = np.flatnonzero(candidates)
     if len(places):
         scores = abs(exact.ravel()[places]) / ranges.ravel()[places]
-        found.ravel()[places[strongest(scores, min(k, len(places)), loss)]] = True
-    return found
+        flags.ravel()[places[strongest(scores, min(k, len(places)), loss)]] = True
+    return flags
 
 
 def check_installed() -> None:

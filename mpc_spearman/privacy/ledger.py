@@ -112,12 +112,12 @@ class Ledger:
     def _refuse(
         self, party: str, told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float
     ) -> None:
-        found = list(over_lifetime(told, entries, lifetime))
-        if found:
+        refusals = list(over_lifetime(told, entries, lifetime))
+        if refusals:
             who = f"party {party} does not allow this run: "
             out = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"
             more = f"If a partner no longer keeps results: {out}"
-            raise PolicyError("\n".join([*(who + text for text in found), more]))
+            raise PolicyError("\n".join([*(who + text for text in refusals), more]))
 
     def forget(self, partner: str, reason: str) -> None:
         """Stop counting a partner's earlier results. The earlier lines stay, and the reason is recorded.
@@ -172,13 +172,13 @@ class Ledger:
         file.seek(0)
         try:
             content = json.loads(file.readline())
-            found, check = content["ledger"], content.get("key", "")
+            version, check = content["ledger"], content.get("key", "")
         except (ValueError, TypeError, KeyError, AttributeError):
             why = "this is not the first line of a ledger; `mpc-spearman ledger --begin FILE` makes one"
             raise PolicyError(f"{_SETTING}: {self.path}, line 1: {why}") from None
-        if found not in _READ or not isinstance(check, str):
+        if version not in _READ or not isinstance(check, str):
             raise PolicyError(
-                f"{_SETTING}: {self.path}, line 1: its format is {shown(found)}; this version reads 1 to "
+                f"{_SETTING}: {self.path}, line 1: its format is {shown(version)}; this version reads 1 to "
                 f"{FORMAT}"
             )
         return check

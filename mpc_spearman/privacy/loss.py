@@ -1,4 +1,4 @@
-"""What a privacy loss ρ means: μ, how often a guess is right, and ε.
+"""What a privacy loss ρ means: μ, and how often a guess is right.
 
 Losses of several runs add up (zero-concentrated differential privacy: Bun and Steinke, TCC 2016).
 """
@@ -30,19 +30,3 @@ def in_words(loss: float, unit: str, exact: str = "", having: str = "one party's
         f"most {guess(loss):.0%} of the time, where a coin is right 50% of the time, which of two {what} "
         f"belongs to which of two people (privacy.loss: {loss:g}); several runs add up"
     )
-
-
-def epsilon(loss: float, delta: float = 1e-6) -> float:
-    """Return an ε for which ρ-zCDP is (ε, δ)-differential privacy.
-
-    The least over α > 1 of αρ + (ln(1/δ) + (α - 1)·ln(1 - 1/α) - ln α)/(α - 1): C. Canonne, G. Kamath, T.
-    Steinke, arXiv 2004.00010, section 2.3.
-    """
-    from scipy.optimize import minimize_scalar  # only documents and tests ask: not at every role's start
-
-    def bound(log: float) -> float:
-        order = 1 + math.exp(log)
-        slack = (order - 1) * math.log1p(-1 / order) - math.log(order) - math.log(delta)
-        return order * loss + slack / (order - 1)
-
-    return max(0.0, float(minimize_scalar(bound, bounds=(-10, 20), method="bounded").fun))

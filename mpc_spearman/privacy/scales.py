@@ -48,11 +48,6 @@ class Scales:
     widths: NDArray[np.float64]
     spread: float = 1.0
 
-    @property
-    def absolute(self) -> Scales:
-        """The scales of the sum of absolute products with each vector: R = Σ_p R_p."""
-        return summed([self])
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -84,8 +79,8 @@ class Grid:
         Vectors are those that are multiplied, without entries that no exchange of rows changes. `units`
         convert each to published numbers: 1/‖x‖ for coefficients. A vector with unit 0 counts as constant.
         """
-        found = widths(vectors) * np.asarray(units)
-        steps = tuple(self.step(float(width)) if width else NOTHING for width in found)
+        scaled = widths(vectors) * np.asarray(units)
+        steps = tuple(self.step(float(width)) if width else NOTHING for width in scaled)
         ranges = np.array([self.width(step) for step in steps])
         factors = np.divide(units, ranges, out=np.zeros(len(steps)), where=ranges > 0)
         return Stated(steps, step_up(max(diameter(vectors, factors), _LEAST)))
@@ -146,8 +141,7 @@ def widths(vectors: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
     """Return max - min of each vector, (m,)."""
     ends = [(part.max(axis=1), part.min(axis=1)) for _, part in parts(vectors, STRIP)]
     highest, lowest = (np.array(one, dtype=np.int64) for one in zip(*ends, strict=True))
-    found: NDArray[np.int64] = highest.max(axis=0) - lowest.min(axis=0)
-    return found
+    return np.asarray(highest.max(axis=0) - lowest.min(axis=0))
 
 
 def width_of_sum(vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> float:
@@ -229,8 +223,7 @@ def input_deviations(scales: Scales, loss: float, unit: str) -> NDArray[np.float
     value`` it is of one vector.
     """
     spread = 1.0 if unit == "value" else scales.spread
-    found: NDArray[np.float64] = scales.widths * (math.sqrt(2 * spread) / separation(loss) * _FLOAT64)
-    return found
+    return np.asarray(scales.widths * (math.sqrt(2 * spread) / separation(loss) * _FLOAT64))
 
 
 def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> NDArray[np.float64]:

@@ -95,18 +95,18 @@ def stated_length(tie_term: int, n: int) -> float:
 def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:
     grid, of_sum, slack = columns(ranks.n, plan.estimator), sums(ranks.n, ranks.m), rows_differ(plan)
     units = column_units(plan, ranks)
-    own = widths(ranks.matrix) * units
-    steps = [grid.step(float(width)) if width else NOTHING for width in own]
+    own_widths = widths(ranks.matrix) * units
+    steps = [grid.step(float(width)) if width else NOTHING for width in own_widths]
     larger = [
         NOTHING if step == NOTHING else grid.step(float(width * factor)) + (slack and step != 0)
-        for step, width, factor in zip(steps, own, factors, strict=True)
+        for step, width, factor in zip(steps, own_widths, factors, strict=True)
     ]
     ranges = np.array([grid.width(step) for step in steps])
     scaled = np.divide(units, ranges, out=np.zeros(ranks.m), where=ranges > 0)
     most = diameter(ranks.matrix, scaled) * (1 + 2.0**-10) if scaled.any() else 1.0
-    width = width_of_sum(ranks.matrix, units.tolist()) + float(own @ (factors - 1))
+    width = width_of_sum(ranks.matrix, units.tolist()) + float(own_widths @ (factors - 1))
     step = of_sum.step(width) + slack if ranks.defined else NOTHING
-    if plan.estimator == "paper" and not all(own):
+    if plan.estimator == "paper" and not all(own_widths):
         # The product with a constant column is made of tie terms, which only noise hides.
         larger = [0 if step == NOTHING else step for step in larger]
         step = max(step, 0)
@@ -141,8 +141,8 @@ def factors(
     Elements of vectors are rounded to multiples of `resolution`, those of their sum of the other.
     """
     units = column_units(plan, ranks)
-    own, room = widths(ranks.matrix) * units, stated.widths - resolution
-    each = np.divide(room, own, out=np.ones(ranks.m), where=(own > room) & (own > 0))
+    own_widths, room = widths(ranks.matrix) * units, stated.widths - resolution
+    each = np.divide(room, own_widths, out=np.ones(ranks.m), where=(own_widths > room) & (own_widths > 0))
     width, of_all = width_of_sum(ranks.matrix, units.tolist()), 1.0
     if width:
         of_all = min(1.0, max(0.0, float(of_sum.widths[0]) - of_sum_resolution) / width)

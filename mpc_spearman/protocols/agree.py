@@ -47,10 +47,8 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         if n < MIN_ROWS or features < 1:
             raise ProtocolViolation(f"{owner} announced a table of {n} rows and {features} features")
     if len({n for n, _ in sizes.values()}) != 1:
-        found = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
-        raise AlignmentError(
-            f"the parties have different numbers of rows: {found}. {WAY_OUT[plan.alignment]}"
-        )
+        rows = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
+        raise AlignmentError(f"the parties have different numbers of rows: {rows}. {WAY_OUT[plan.alignment]}")
     n, m_target = sizes[roster.target]
     shapes = Shapes(n, {source: sizes[source][1] for source in roster.sources}, m_target)
     level_of(plan).check(shapes)
@@ -75,9 +73,9 @@ def align(run: Run, table: Table, source: Party) -> None:
     """
     peer = run.roster.target if run.roster.me == source else source
     ids = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))
-    mine, theirs = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
-    run.links.send(peer, Kind.ALIGNMENT, {"digest": mine})
-    if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], theirs):
+    own_digest, other = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
+    run.links.send(peer, Kind.ALIGNMENT, {"digest": own_digest})
+    if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], other):
         if odd := id_help(table.ids):
             run.say(odd)
         raise AlignmentError(

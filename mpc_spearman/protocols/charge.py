@@ -38,21 +38,21 @@ def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
 
 def told(plan: Plan, roster: Roster) -> dict[str, Told]:
     """Return what a run of a plan reveals to each other party; only noisy numbers have a loss that counts."""
-    exact, found = plan.results.precision == "exact", dict[str, Told]()
+    exact, told_to = plan.results.precision == "exact", dict[str, Told]()
     for peer in roster.peers:
         is_c = peer.role is Role.COORDINATOR
         what = plan.reveal if is_c and plan.opened_to == "coordinator" else plan.terms.granted[peer.role]
         results, on_inputs = what != "nothing", plan.owner(roster.me.name).noise == "inputs"
         states = on_inputs and _states_inputs(plan, roster.me, peer)
         counted = states or (results and (level_of(plan).owners_add or on_inputs or not is_c))
-        found[peer.name] = Told(
+        told_to[peer.name] = Told(
             what="statements" if states and not results else what,
             loss=0.0 if not (results or states) else plan.privacy.loss if counted and not exact else None,
             counted=counted,
             unit=plan.privacy.unit if counted else "row",
             identity=plan.party(peer.name).identity or "",
         )
-    return found
+    return told_to
 
 
 def _states_inputs(plan: Plan, me: Party, peer: Party) -> bool:

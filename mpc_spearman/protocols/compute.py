@@ -16,7 +16,7 @@ from mpc_spearman.engines.computation import Contribution, Opening
 from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.run import Run, step
@@ -36,22 +36,22 @@ def encode(
     Returns them, and by what they were multiplied for that, which only their owner is told.
     """
     level, role = level_of(run.plan), run.roster.me.role
-    own = level.factors(ranks, role, shapes, stated)
+    factors = level.factors(ranks, role, shapes, stated)
     left_out = level.left_out(ranks, role, stated)
-    for said in (weaker(table.features, own), without(table.features, left_out)):
+    for said in (weaker(table.features, factors), without(table.features, left_out)):
         if said:
             run.say(said)
             run.notes.cautions.append(said)
-    vectors, me = level.contribution(ranks, role, shapes, stated, own), run.roster.me
-    vectors = level.hide_inputs(vectors, own, stated, me, shapes)
-    return vectors, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else own
+    vectors, me = level.contribution(ranks, role, shapes, stated, factors), run.roster.me
+    vectors = level.hide_inputs(vectors, factors, stated, me, shapes)
+    return vectors, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else factors
 
 
-def weaker(features: Sequence[str], own: Factors) -> str:
+def weaker(features: Sequence[str], factors: Factors) -> str:
     """Say to an owner which of its columns are weakened, and by how much; empty if none is."""
-    said = _by_column("{name} by {share:.0%}", features, 1 - own.columns)
-    if not said and 1 - own.sum > _NOTICED:
-        said = f"means over all columns by {1 - own.sum:.0%}"
+    said = _by_column("{name} by {share:.0%}", features, 1 - factors.columns)
+    if not said and 1 - factors.sum > _NOTICED:
+        said = f"means over all columns by {1 - factors.sum:.0%}"
     if not said:
         return ""
     return (
@@ -74,22 +74,22 @@ def without(features: Sequence[str], left_out: Floats) -> str:
 
 def _by_column(form: str, features: Sequence[str], shares: Floats) -> str:
     """List the columns whose shares count, each in a form with its name and share."""
-    found = [(show(name), share) for name, share in zip(features, shares.tolist(), strict=True)]
-    found = [(name, share) for name, share in found if share > _NOTICED]
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return ", ".join(form.format(name=name, share=share) for name, share in found[:_NAMED]) + more
+    noticed = [(show(name), share) for name, share in zip(features, shares.tolist(), strict=True)]
+    noticed = [(name, share) for name, share in noticed if share > _NOTICED]
+    more = f" and {len(noticed) - _NAMED} more" if len(noticed) > _NAMED else ""
+    return ", ".join(form.format(name=name, share=share) for name, share in noticed[:_NAMED]) + more
 
 
 @step("protect")
-def hide(run: Run, own: Contribution, shapes: Shapes) -> Contribution:
+def hide(run: Run, contribution: Contribution, shapes: Shapes) -> Contribution:
     """Draw this owner's noise, if owners add it before anything is opened."""
-    return replace(own, added=level_of(run.plan).own_noise(shapes, run.roster.me))
+    return replace(contribution, added=level_of(run.plan).own_noise(shapes, run.roster.me))
 
 
-def contribute(run: Run, own: Contribution, shapes: Shapes) -> NDArray[Any] | None:
+def contribute(run: Run, contribution: Contribution, shapes: Shapes) -> NDArray[Any] | None:
     """Do a data party's part; return what is opened to it, if anything."""
     computation = level_of(run.plan).computation(shapes)
-    return engine_for(run.plan.protocol).contribute(run, computation, own)
+    return engine_for(run.plan.protocol).contribute(run, computation, contribution)
 
 
 def prepare(run: Run, shapes: Shapes) -> Opening:
@@ -99,7 +99,7 @@ def prepare(run: Run, shapes: Shapes) -> Opening:
 
 @step("publish")
 def conclude(
-    run: Run, opened: NDArray[Any] | None, told: Descriptions, shapes: Shapes
+    run: Run, opened: NDArray[Any] | None, descriptions: Descriptions, shapes: Shapes
 ) -> tuple[Numbers, list[str]]:
     """Compute the level's numbers from the opened integers, and their warnings.
 
@@ -108,5 +108,5 @@ def conclude(
     if opened is None:
         return {}, []
     level = level_of(run.plan)
-    numbers = level.conclude(opened, told, shapes)
-    return numbers, level.warnings(numbers, told, shapes)
+    numbers = level.conclude(opened, descriptions, shapes)
+    return numbers, level.warnings(numbers, descriptions, shapes)

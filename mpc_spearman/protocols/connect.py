@@ -68,10 +68,10 @@ def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
     two was altered.
     """
     me, mine, peers = roster.me, X25519PrivateKey.generate(), roster.peers
-    own = {"public_key": mine.public_key().public_bytes_raw(), "nonce": token_bytes(32)}
+    own_hello = {"public_key": mine.public_key().public_bytes_raw(), "nonce": token_bytes(32)}
     for peer in peers:
-        links.send(peer, Kind.HELLO, own)
-    hellos = {me: own, **{peer: links.receive(peer, Kind.HELLO) for peer in peers}}
+        links.send(peer, Kind.HELLO, own_hello)
+    hellos = {me: own_hello, **{peer: links.receive(peer, Kind.HELLO) for peer in peers}}
     texts = {
         party: joined(bytes(hello["public_key"]), bytes(hello["nonce"])) for party, hello in hellos.items()
     }

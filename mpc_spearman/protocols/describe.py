@@ -13,7 +13,7 @@ import numpy as np
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.levels.level import Description, Descriptions
+from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party

@@ -83,11 +83,11 @@ def write_rows(run: Run, aligned: Table, result: Result) -> Result:
 
     A file that cannot be written is a warning: the result is worth more.
     """
-    own, writes = run.plan.owner(run.roster.me.name), list[Callable[[], None]]()
-    if own.write_aligned is not None:
-        writes.append(partial(write_aligned, own.write_aligned, aligned.ids))
-    if own.write_unaligned is not None:
-        writes.append(partial(write_unaligned, own.write_unaligned, aligned))
+    owner, writes = run.plan.owner(run.roster.me.name), list[Callable[[], None]]()
+    if owner.write_aligned is not None:
+        writes.append(partial(write_aligned, owner.write_aligned, aligned.ids))
+    if owner.write_unaligned is not None:
+        writes.append(partial(write_unaligned, owner.write_unaligned, aligned))
     for write in writes:
         try:
             write()
@@ -156,15 +156,15 @@ def _receive_offer(run: Run, owner: Party) -> _Offer:
 
 
 def _receive_pseudonyms(run: Run, owner: Party, n: int) -> NDArray[np.bytes_]:
-    found = np.empty(n, f"S{SIZE}")
+    pseudonyms = np.empty(n, f"S{SIZE}")
     for start in range(0, n, BLOCK_IDS):
         size = min(BLOCK_IDS, n - start)
         block = run.links.receive(owner, Kind.PSEUDONYMS, sizes={"ids": size})["ids"]
-        found[start : start + size] = np.frombuffer(block, found.dtype)
+        pseudonyms[start : start + size] = np.frombuffer(block, pseudonyms.dtype)
         run.tick(start + size, n)
-    if not ascending(found):
+    if not ascending(pseudonyms):
         raise ProtocolViolation(f"{owner} sent pseudonyms that are not strictly ascending")
-    return found
+    return pseudonyms
 
 
 def _check_sizes(offers: dict[Party, _Offer]) -> None:

@@ -135,7 +135,7 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
     Returns ranks of the rows of the run. Statements are of the whole table; without noise of the rows of the
     run.
     """
-    own, level, ranked = run.plan.owner(run.roster.me.name), level_of(run.plan), 0
+    owner, level, ranked = run.plan.owner(run.roster.me.name), level_of(run.plan), 0
 
     def tick() -> None:
         nonlocal ranked
@@ -147,7 +147,7 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
 
     def say(text: str) -> None:
         run.say(text)
-        if isinstance(own.table, Query):  # nothing tells whether it has changed
+        if isinstance(owner.table, Query):  # nothing tells whether it has changed
             run.notes.cautions.append(text)
 
     def ranks_of(table: Table, known: Ranks | None = None) -> Ranks:

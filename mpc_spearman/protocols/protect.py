@@ -22,13 +22,20 @@ from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
+#: The message fields of ranges, and the fields of `Shapes` with the scales that they stand for.
+_SCALES = {
+    "ranges": "scales",
+    "mean_range": "of_sums",
+    "multiplied_ranges": "multiplied",
+    "multiplied_mean_range": "multiplied_sums",
+}
 #: The message fields of ranges that a diameter goes with, and its field.
 _DIAMETERS = {"ranges": "diameter", "multiplied_ranges": "multiplied_diameter"}
 
 
 @step("protect")
 def state(
-    run: Run, shapes: Shapes, stated: Statements | None = None, own: Contribution | None = None
+    run: Run, shapes: Shapes, stated: Statements | None = None, contribution: Contribution | None = None
 ) -> Shapes:
     """Exchange what owners state of all their columns, and from which the noise is computed.
 
@@ -38,16 +45,16 @@ def state(
     """
     me, terms, level = run.roster.me, run.plan.terms, level_of(run.plan)
     heard = dict[Party, dict[str, Any]]()
-    if stated is not None and own is not None:
+    if stated is not None and contribution is not None:
         heard[me] = {"defined": np.array([stated.defined])}
         if level.noisy:
-            sent = {**level.sent_scales(stated, me.role), **level.multiplied_scales(own, me, shapes)}
+            sent = {**level.sent_scales(stated, me.role), **level.multiplied_scales(contribution, me, shapes)}
             for name, scales in sent.items():
                 heard[me][name] = np.array(scales.ranges)
                 if name in _DIAMETERS:
                     heard[me][_DIAMETERS[name]] = np.array([scales.diameter])
         else:
-            heard[me] |= level.weights(own, me.role, shapes)
+            heard[me] |= level.weights(contribution, me.role, shapes)
         for peer in run.roster.peers:
             fields = VIEW.fields(terms, Kind.COLUMNS, me.role, peer.role)
             if fields is not None:
@@ -63,18 +70,12 @@ def state(
             raise ProtocolViolation(f"{owner} says that {count} of its {features} features are not constant")
     shapes = replace(shapes, defined=defined)
     scales_of = {owner: _scales(run, owner, said, shapes) for owner, said in heard.items()}
-    by_name = {
-        name: {owner: scales[name] for owner, scales in scales_of.items() if name in scales}
-        for name in ("ranges", "mean_range", "multiplied_ranges", "multiplied_mean_range")
+    fields_of_shapes: dict[str, Any] = {
+        field: {owner: scales[name] for owner, scales in scales_of.items() if name in scales}
+        for name, field in _SCALES.items()
     }
-    shapes = replace(
-        shapes,
-        scales=by_name["ranges"],
-        of_sums=by_name["mean_range"],
-        multiplied=by_name["multiplied_ranges"],
-        multiplied_sums=by_name["multiplied_mean_range"],
-        kurtosis={owner: said["kurtosis"] for owner, said in heard.items() if "kurtosis" in said},
-    )
+    kurtosis = {owner: said["kurtosis"] for owner, said in heard.items() if "kurtosis" in said}
+    shapes = replace(shapes, kurtosis=kurtosis, **fields_of_shapes)
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
     level.admit(shapes)
     return shapes
@@ -82,8 +83,8 @@ def state(
 
 def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
     """Check what an owner states: an impossibly small scale would make too little noise."""
-    found = dict[str, Scales]()
-    for name in ("ranges", "mean_range", "multiplied_ranges", "multiplied_mean_range"):
+    scales_of = dict[str, Scales]()
+    for name in _SCALES:
         if name in heard:
             diameter = heard.get(_DIAMETERS.get(name, ""))
             stated = Stated(tuple(heard[name].tolist()), 0 if diameter is None else int(diameter[0]))
@@ -94,8 +95,8 @@ def _scales(run: Run, owner: Party, heard: dict[str, Any], shapes: Shapes) -> di
             problem = grid.problem(stated, of_length_1=of_length_1)
             if problem:
                 raise ProtocolViolation(f"{owner} states {problem}")
-            found[name] = grid.scales(stated)
-    return found
+            scales_of[name] = grid.scales(stated)
+    return scales_of
 
 
 @step("protect")

@@ -14,7 +14,7 @@ from mpc_spearman.config import within
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
@@ -24,7 +24,7 @@ from mpc_spearman.wire.messages import encode
 
 
 @step("publish")
-def publish(run: Run, numbers: Numbers, told: Descriptions, shapes: Shapes) -> None:
+def publish(run: Run, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> None:
     """Pass on to each data party what ``results`` grants it, and nothing else (paper, step 4).
 
     The target gets the rows of all sources; a source its own, with strengths and ranking over all.
@@ -38,24 +38,24 @@ def publish(run: Run, numbers: Numbers, told: Descriptions, shapes: Shapes) -> N
             continue
         given, fresh, is_source = terms.granted[peer.role], token_bytes(32), peer.role is Role.SOURCE
         alone = not within(given, "strengths")  # at a source it is about its own columns
-        kind, own = given if alone else "strengths", None
+        kind, own_rows = given if alone else "strengths", None
         if alone and is_source and run.plan.results.strongest is not None:  # of its own pairs
-            kind, own = f"{kind} of {peer.name}", shapes.rows(peer)
+            kind, own_rows = f"{kind} of {peer.name}", shapes.rows(peer)
         if kind not in copies:
-            copies[kind] = level.published(numbers, told, given, shapes, own)
-        theirs: dict[str, Any] = {
+            copies[kind] = level.published(numbers, descriptions, given, shapes, own_rows)
+        given_values: dict[str, Any] = {
             **(level.of_source(copies[kind], peer, shapes) if alone and is_source else copies[kind]),
             # One nonce for each message, so a source's own rows have one that no other party gets.
             "nonce": fresh if alone else nonces.setdefault(given, fresh),
-            "source_names": told.of_sources("names"),
-            "target_names": told.target.names,
+            "source_names": descriptions.of_sources("names"),
+            "target_names": descriptions.target.names,
         }
-        values = {field.name: theirs[field.name] for field in fields}
+        values = {field.name: given_values[field.name] for field in fields}
         run.notes.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 
 
 @step("publish")
-def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, Any]:
+def receive_result(run: Run, contribution: Contribution, shapes: Shapes) -> Mapping[str, Any]:
     """Receive what the coordinator passes on, if anything, and subtract one's own noise."""
     coordinator, me = run.roster.coordinator, run.roster.me
     fields, sizes = VIEW.fields(run.plan.terms, Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
@@ -63,4 +63,4 @@ def receive_result(run: Run, own: Contribution, shapes: Shapes) -> Mapping[str, 
         return {}
     values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
     run.notes.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
-    return level_of(run.plan).without_own(cast(Numbers, values), own, me, shapes)
+    return level_of(run.plan).without_own(cast(Numbers, values), contribution, me, shapes)

@@ -20,7 +20,8 @@ from mpc_spearman.data.tables import Table
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.findings.tables import Labels, Numbers
 from mpc_spearman.levels import findings_of, level_of
-from mpc_spearman.levels.level import Descriptions, column_cautions, impossible
+from mpc_spearman.levels.descriptions import Descriptions
+from mpc_spearman.levels.level import column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.choice import check_installed
@@ -54,14 +55,14 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
         align(run, table, source)
     ranks, stated = rank(run, tables)
     check_columns(run, shapes, stated)
-    own, factors = encode(run, table, ranks, stated, shapes)
+    contribution, factors = encode(run, table, ranks, stated, shapes)
     charge(run, table)  # nothing that is computed from columns leaves before
-    shapes = state(run, shapes, stated, own)
+    shapes = state(run, shapes, stated, contribution)
     advise(run, stated, shapes)
     describe(run, table, ranks, stated, factors)
-    own = hide(run, own, shapes)
-    opened = contribute(run, own, shapes)  # nothing, unless the order is opened to the target
-    given = receive_result(run, own, shapes)
+    contribution = hide(run, contribution, shapes)
+    opened = contribute(run, contribution, shapes)  # nothing, unless the order is opened to the target
+    given = receive_result(run, contribution, shapes)
     numbers, warnings = conclude(run, opened, Descriptions(), shapes)
     result = _own_result(run, table, ranks, stated, shapes, {**given, **numbers}, warnings)
     result = sign_and_part(run, result)
@@ -78,11 +79,11 @@ def run_coordinator(run: Run) -> Result:
     shapes = agree(run)
     opening = prepare(run, shapes)
     shapes = state(run, shapes)
-    told = receive_descriptions(run, shapes)
-    numbers, warnings = conclude(run, opening(), told, shapes)
-    names = told.of_sources("names"), told.target.names
-    publish(run, numbers, told, shapes)
-    warnings = [*warnings, *level_of(run.plan).weakened(shapes, told.target.names)]
+    descriptions = receive_descriptions(run, shapes)
+    numbers, warnings = conclude(run, opening(), descriptions, shapes)
+    names = descriptions.of_sources("names"), descriptions.target.names
+    publish(run, numbers, descriptions, shapes)
+    warnings = [*warnings, *level_of(run.plan).weakened(shapes, descriptions.target.names)]
     result = _result(run, shapes.n, numbers, shapes.labels(*names), warnings)
     return sign_and_part(run, result)
 
@@ -97,14 +98,14 @@ def _own_result(
     warnings: Sequence[str],
 ) -> Result:
     """Assemble a data party's result: what it was given or opened, its costs, and warnings."""
-    me, plan, own = run.roster.me, run.plan, Columns.of(ranks)
+    me, plan, columns = run.roster.me, run.plan, Columns.of(ranks)
     if me.role is Role.TARGET:
         labels = shapes.labels(known.get("source_names", ()), table.features)
         if "strengths" in known and (own_related := own_correlations(ranks, plan.strength)) is not None:
             known = {**known, "own_correlations": own_related}
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
-    known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(own).items()}}
+    known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(columns).items()}}
     if rows_differ(plan):
         known[f"{me.role.value}_ranges"] = level_of(plan).stated_ranges(stated, me.role, table.n)
     counted = "counts" in known and plan.results.strongest is None

@@ -10,7 +10,7 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.meter import FORWARDED
 
 # The cost row that runs beside all phases, and how rows begin that count forwarded bytes of a pair.
-_BESIDE, _FORWARDED = Kind.KEEPALIVE.phase, f"{FORWARDED} "
+_KEEP_ALIVES, _FORWARDED = Kind.KEEPALIVE.phase, f"{FORWARDED} "
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def totals(result: Outcome) -> Totals:
     cost, parties = result.cost, result.plan["parties"]
     names = {party["name"] for party in (parties["coordinator"], parties["target"], *parties["sources"])}
     complete = names <= set(cost["party"])
-    passed_on, beside = cost["phase"].str.startswith(_FORWARDED), cost["phase"] == _BESIDE
+    passed_on, keep_alives = cost["phase"].str.startswith(_FORWARDED), cost["phase"] == _KEEP_ALIVES
     moved = cost["bytes_sent"] + (0 if complete else cost["bytes_received"])
-    phases = cost[~beside & ~passed_on]
+    phases = cost[~keep_alives & ~passed_on]
     by_party = phases.groupby("party", sort=False)
     memory = cost[~passed_on].groupby("party", sort=False)["peak_memory_bytes"].max()
     return Totals(

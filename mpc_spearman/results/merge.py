@@ -74,8 +74,8 @@ def _check_together(first: Loaded, other: Loaded) -> None:
     pair = f"{first[0]} and {other[0]} cannot be merged"
     for (what, here), there in zip(_same(first[1]).items(), _same(other[1]).values(), strict=True):
         if here != there:
-            found = "" if isinstance(here, list) else f": {here!r} and {there!r}"
-            raise MergeError(f"{pair}: the {what} differs{found}")
+            values = "" if isinstance(here, list) else f": {here!r} and {there!r}"
+            raise MergeError(f"{pair}: the {what} differs{values}")
     if not hmac.compare_digest(first[1].alignment or "", other[1].alignment or ""):
         raise MergeError(f"{pair}: other row ids, or another parties.target.alignment_key")
 
@@ -134,5 +134,5 @@ def _warnings(runs: Sequence[Loaded]) -> list[str]:
         sources = ", ".join(source["name"] for source in result.plan["parties"]["sources"])
         digest = result.plan_digest.hex()[:16]
         origins.append(f"{folder} ({sources}; protocol {result.plan['protocol']}, plan {digest}…)")
-    found = dict.fromkeys(line for _, result in runs for line in result.warnings)
-    return [*found, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]
+    warnings = dict.fromkeys(line for _, result in runs for line in result.warnings)
+    return [*warnings, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]

@@ -119,8 +119,8 @@ class Outcome:
         """
         if table in self.findings.held:
             return None
-        form, plan, own = TABLES[table], self.findings.plan, {"target": "target", "source": "sources"}
-        key, why = own.get(self.role), "not in this copy of the result"
+        form, plan, keys = TABLES[table], self.findings.plan, {"target": "target", "source": "sources"}
+        key, why = keys.get(self.role), "not in this copy of the result"
         if plan.get("opened_to") == "target" and self.role != "target":
             why = "not in this result: the order was opened to the target alone (opened_to)"
         elif table not in LEVELS[plan["reveal"]].findings.tables:

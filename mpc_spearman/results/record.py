@@ -131,8 +131,8 @@ def commitment(run: bytes, grant: str, message: bytes | None) -> str:
     return joined(_PURPOSE.encode(), run, grant.encode(), message).hex()
 
 
-def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, list[str]]:
-    """Sign the coordinator's record if it is this party's `own`; return the signature and what differs.
+def sign(text: str, own_record: Record, me: str, identity: Identity) -> tuple[bytes, list[str]]:
+    """Sign the coordinator's record if it is this party's own; return the signature and what differs.
 
     The signature is `NO_SIGNATURE` if anything does.
     """
@@ -143,15 +143,15 @@ def sign(text: str, own: Record, me: str, identity: Identity) -> tuple[bytes, li
     differ = [
         name
         for name in ("version", "plan", "run", "rows", "rehearsal", "identities", "opened")
-        if getattr(stated, name) != getattr(own, name)
+        if getattr(stated, name) != getattr(own_record, name)
     ]
     if {name: one.grant for name, one in stated.granted.items()} != {
-        name: one.grant for name, one in own.granted.items()
-    } or stated.granted.get(me, own.granted.get(me)) != own.granted.get(me):
+        name: one.grant for name, one in own_record.granted.items()
+    } or stated.granted.get(me, own_record.granted.get(me)) != own_record.granted.get(me):
         differ.append("granted")
     if stated.began > stated.ended:
         differ.append("began, ended")
-    if abs(apart := stated.ended - own.ended) > _CLOCKS_APART:
+    if abs(apart := stated.ended - own_record.ended) > _CLOCKS_APART:
         minutes = f"{abs(apart).total_seconds() / 60:,.0f} minutes"
         which = "ahead of" if apart > timedelta() else "behind"
         differ.append(f"ended (its clock is {minutes} {which} this host's: set both clocks, as by NTP)")
@@ -216,8 +216,8 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         signed = name in signers
         none = signatures.get(name, NO_SIGNATURE) == NO_SIGNATURE
         yield signed, f"{name}: " + ("signed" if signed else "not signed" if none else "signature is wrong")
-    beside = hashlib.sha256(canonical(about.get("plan")).encode()).digest()
-    yield (beside, about.get("n")) == (digest, record.rows), "the result beside it, by plan and rows"
+    plan_digest = hashlib.sha256(canonical(about.get("plan")).encode()).digest()
+    yield (plan_digest, about.get("n")) == (digest, record.rows), "the result beside it, by plan and rows"
     for name, one in record.granted.items():
         if name in messages:
             same = commitment(run, one.grant, messages[name]) == one.commitment

@@ -59,12 +59,12 @@ def locked(directory: Path) -> Iterator[None]:
     """
     directory = directory.resolve()  # one lock, however the place is spelt
     missing = [folder for folder in directory.parents if not folder.exists()]
-    beside = directory.with_name(f".{directory.name}{_LOCK}")
-    if beside.parent.exists() and not beside.parent.is_dir():
-        raise OutputError(f"{beside.parent} exists and is not a directory")
+    lock_file = directory.with_name(f".{directory.name}{_LOCK}")
+    if lock_file.parent.exists() and not lock_file.parent.is_dir():
+        raise OutputError(f"{lock_file.parent} exists and is not a directory")
     try:
-        beside.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = lock(beside, os.O_RDWR | os.O_CREAT)
+        lock_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = lock(lock_file, os.O_RDWR | os.O_CREAT)
     except BlockingIOError:
         how = "wait for its end, or choose another folder"
         raise OutputError(f"another run is writing to {directory}: {how}") from None
@@ -73,7 +73,7 @@ def locked(directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        beside.unlink(missing_ok=True)
+        lock_file.unlink(missing_ok=True)
         os.close(file)
         for folder in missing:
             with suppress(OSError):  # gone already, or the results are in it
@@ -195,7 +195,7 @@ def read_about(directory: Path) -> dict[str, Any]:
         about = json.loads(read_bytes(path).decode("utf-8"))
     except ValueError as error:
         raise OutputError(f"{path} is damaged: {error}") from error
-    found = about.get("schema_version") if isinstance(about, dict) else None
-    if found != SCHEMA_VERSION:
-        raise OutputError(f"{path} has schema version {found!r}; this package reads {SCHEMA_VERSION}")
+    version = about.get("schema_version") if isinstance(about, dict) else None
+    if version != SCHEMA_VERSION:
+        raise OutputError(f"{path} has schema version {version!r}; this package reads {SCHEMA_VERSION}")
     return dict(about)

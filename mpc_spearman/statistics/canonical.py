@@ -25,8 +25,7 @@ def largest_by_chance(s: Floats, k_a: Ints, k_b: Ints, n: int) -> Floats:
     a, b = np.sqrt(k_a - 0.5), np.sqrt(k_b - 0.5)
     width = a + b
     v = np.square(s) + 1 / (n - 1)
-    limit: Floats = np.sqrt(v * (width**2 + _TRACY_WIDOM * width * (1 / a + 1 / b) ** (1 / 3)))
-    return limit
+    return np.asarray(np.sqrt(v * (width**2 + _TRACY_WIDOM * width * (1 / a + 1 / b) ** (1 / 3))))
 
 
 def without_bias(singular: Floats, s: Floats, k_a: Ints, k_b: Ints, n: int) -> Floats:

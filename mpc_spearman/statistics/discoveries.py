@@ -26,7 +26,7 @@ def selected_confidence(confidence: float, selected: int, of: int) -> float:
 
 
 def found_intervals(
-    rho: Floats, found: Flags, confidence: float, tests: int | None = None, **pairs: Any
+    rho: Floats, selected: Flags, confidence: float, tests: int | None = None, **pairs: Any
 ) -> tuple[Floats, Floats]:
     """Compute intervals of the pairs that were found, at the level of their false coverage rate.
 
@@ -34,12 +34,12 @@ def found_intervals(
     ----------
     rho : (m_A, m_B) float64
         Coefficients, NaN where unknown.
-    found : (m_A, m_B) bool
+    selected : (m_A, m_B) bool
         Which pairs are chosen by their values, such as those of q ≤ 0.05; the fewer, the wider.
     confidence : float
         1 - α, such as 0.95.
     tests : int, optional
-        How many pairs `found` was chosen from: by default those that have a p-value.
+        How many pairs `selected` was chosen from: by default those that have a p-value.
     **pairs
         The other arguments of :func:`mpc_spearman.statistics.intervals.intervals`.
 
@@ -51,7 +51,7 @@ def found_intervals(
     """
     if tests is None:
         tests = int(np.sum(~np.isnan(pvalues(rho, **pairs))))
-    possible = found & ~np.isnan(intervals(rho, confidence=confidence, **pairs)[0])
+    possible = selected & ~np.isnan(intervals(rho, confidence=confidence, **pairs)[0])
     level = selected_confidence(confidence, int(possible.sum()), tests)
     low, high = intervals(rho, confidence=level, **pairs)
     low, high = np.where(rho > 0, np.maximum(low, 0), low), np.where(rho < 0, np.minimum(high, 0), high)

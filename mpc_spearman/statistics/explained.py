@@ -41,12 +41,12 @@ def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | in
     NaN if it, or the weight of single rows, is too large for a valid p-value, and for a kurtosis below k²,
     which no columns have.
     """
-    found: Floats = np.full(np.broadcast(kurtosis, of_target).shape, (n - 1) / (2 * n * (n - 3)))
+    product: Floats = np.full(np.broadcast(kurtosis, of_target).shape, (n - 1) / (2 * n * (n - 3)))
     for weight, count in ((kurtosis, k), (of_target, k_target)):
         excess = weight / np.square(count) - 1
         right = np.where((excess >= -1e-6) & (excess <= HEAVIEST * n), weight, np.nan)
-        found = found * ((n + 1) * right / count - (n - 1) * (count + 2)) / (n - 1 - count)
-    return np.where(found <= MOST - 1, 1 + found, np.nan)
+        product = product * ((n + 1) * right / count - (n - 1) * (count + 2)) / (n - 1 - count)
+    return np.where(product <= MOST - 1, 1 + product, np.nan)
 
 
 def pvalues(r2: Floats, s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:

@@ -22,8 +22,7 @@ def mean_squares(rho: Floats, noise: Floats, n: int) -> Floats:
     count = known.sum(axis=0)
     sums = np.where(known, np.square(rho) - np.square(noise) - 1 / (n - 1), 0.0).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        means: Floats = np.where(count > 0, sums / count, np.nan)
-    return means
+        return np.where(count > 0, sums / count, np.nan)
 
 
 def root_mean_squares(squares: Floats) -> Floats:

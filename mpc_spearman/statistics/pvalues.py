@@ -33,15 +33,13 @@ def testable(source: Columns, target: Columns, estimator: Estimator) -> Flags:
 
 def two_flags(source: Columns, target: Columns) -> Flags:
     """Pairs of which each column has two values."""
-    found: Flags = (source.ties == Ties.TWO_VALUES) & (target.ties == Ties.TWO_VALUES)
-    return found
+    return np.asarray((source.ties == Ties.TWO_VALUES) & (target.ties == Ties.TWO_VALUES))
 
 
 def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0) -> Floats:
     """Absolute skewness of a coefficient plus its noise if the columns are independent."""
     product = np.abs(source.skewness * target.skewness)
-    found: Floats = product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5
-    return found
+    return np.asarray(product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5)
 
 
 def pvalues(
@@ -55,12 +53,7 @@ def pvalues(
     pair is not `testable`, where S is skewed beyond `TOO_SKEWED` and has no exact test, and where fewer than
     3 rows count (`counted_rows`).
     """
-    from scipy.special import (
-        gammaln,
-        ndtr,
-        ndtri,
-        stdtr,
-    )  # not at everyone's start: only coefficients need it
+    from scipy.special import gammaln, ndtr, ndtri, stdtr  # here: only coefficients need it
 
     tied = np.maximum(source.ties, target.ties)
     many = np.minimum(source.ties, target.ties) >= Ties.MANY
@@ -90,8 +83,7 @@ def _pearson3(z: Floats, skew: Floats) -> Floats:
     from scipy.special import gammainc, gammaincc
 
     shape, apart = 4 / skew**2, 2 * z / skew
-    p: Floats = gammaincc(shape, shape + apart) + gammainc(shape, np.maximum(shape - apart, 0))
-    return p
+    return np.asarray(gammaincc(shape, shape + apart) + gammainc(shape, np.maximum(shape - apart, 0)))
 
 
 def _two_flags(rho: Floats, a: Floats, b: Floats, n: int) -> Floats:
@@ -142,11 +134,11 @@ def qvalues(pvalues: Floats, tests: int | None = None) -> Floats:
     With `tests`, over so many pairs: those without a p-value here count as if theirs were 1.
     NaN where there is no p-value.
     """
-    found = np.full_like(pvalues, np.nan)
+    q = np.full_like(pvalues, np.nan)
     defined = ~np.isnan(pvalues)
     values = pvalues[defined]
     falling = np.argsort(values)[::-1]
     scaled = values[falling] * ((tests or len(values)) / np.arange(len(values), 0, -1))
     values[falling] = np.minimum.accumulate(np.minimum(scaled, 1.0))
-    found[defined] = values
-    return found
+    q[defined] = values
+    return q

@@ -97,8 +97,8 @@ def weakened(ranges: Floats, n: int) -> Flags:
     and then so few that the range is beyond what is stated. No range is beyond √2, that of a single row.
     """
     whole = ranges / _STATED_LARGER
-    found: Flags = (ranges > 1.02) & (whole < math.sqrt(n / 6)) & (n < FEW_OUTSIDE * 12 * np.square(whole))
-    return found
+    few = n < FEW_OUTSIDE * 12 * np.square(whole)
+    return np.asarray((ranges > 1.02) & (whole < math.sqrt(n / 6)) & few)
 
 
 def largest(flags: Columns, n: int) -> Floats:

@@ -17,7 +17,6 @@ from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics import pvalues as tests
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ints
 from mpc_spearman.statistics.explained import SPREAD
-from mpc_spearman.statistics.intervals import INTERVAL_ROWS
 
 #: A strength is flagged when it is under this share of the mean |rho| it averages (with equal magnitudes, at
 #: least a third of the signs disagree), and only when that mean |rho| is worth a second look.
@@ -58,13 +57,13 @@ def _number(count: int, noun: str) -> str:
 
 def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) -> list[str]:
     """Name the columns with ties: under eq. 2, S/N + (T_x + T_y)/(2N), each adds T/(2N) to a coefficient."""
-    found = [
+    lines = [
         f"{feature}: ties add {int(term) / (2 * total(n)):.3g} to every coefficient of this column"
         for feature, term in zip(features, tie_terms, strict=True)
         if term
     ]
-    columns = _number(len(found), "column")
-    return _listed(f"ties in {columns} of {party}, which eq. 2 (estimator: paper) counts as agreement", found)
+    columns = _number(len(lines), "column")
+    return _listed(f"ties in {columns} of {party}, which eq. 2 (estimator: paper) counts as agreement", lines)
 
 
 def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:
@@ -72,11 +71,11 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
     consequence = "its coefficients are NaN and no mean counts them"
     if estimator == "paper":
         consequence = "and the numbers of eq. 2 (estimator: paper) mean nothing"
-    found = [feature for feature, constant in zip(features, flags, strict=True) if constant]
+    names = [feature for feature, constant in zip(features, flags, strict=True) if constant]
     return _listed(
-        f"{_number(len(found), 'constant column')} of {party}: a constant has no rank correlation, "
+        f"{_number(len(names), 'constant column')} of {party}: a constant has no rank correlation, "
         f"{consequence}",
-        found,
+        names,
     )
 
 
@@ -85,15 +84,15 @@ def cancellations(features: Sequence[str], mu: Floats, mean_abs: Floats) -> list
 
     `mu` and `mean_abs` are means of rho and of |rho|.
     """
-    found = [
+    lines = [
         f"{feature}: strength {_minus(f'{mean:.3f}')}, mean |rho| {size:.3f}"
         for feature, mean, size in zip(features, mu.tolist(), mean_abs.tolist(), strict=True)
         if size >= NOTEWORTHY and abs(mean) < CANCELLED * size
     ]
     return _listed(
-        f"in {len(found)} of {len(features)} features coefficients of opposite signs largely cancel in the "
+        f"in {len(lines)} of {len(features)} features coefficients of opposite signs largely cancel in the "
         "mean",
-        found,
+        lines,
     )
 
 
@@ -166,14 +165,6 @@ def chosen(what: str, k: int, of: int) -> list[str]:
         f"only {min(k, of)} of {of} {what} are here, chosen as the strongest with noise: others, undefined "
         "here, can be as strong. Strengths and the ranking are of these alone; q-values count all of them"
     ]
-
-
-def intervals(low: Floats, testable: Flags, n: int) -> list[str]:
-    """Say for how many testable pairs there is no confidence interval (`low` is NaN), and why."""
-    reason = "ties skew both columns so much that an interval would cover too rarely"
-    if n < INTERVAL_ROWS:
-        reason = f"they take {INTERVAL_ROWS} rows or more"
-    return _of(np.isnan(low) & testable, f"coefficients have no confidence interval: {reason}")
 
 
 def fewer_directions(sources: Sequence[str]) -> list[str]:

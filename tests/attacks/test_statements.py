@@ -13,7 +13,7 @@ from mpc_spearman.attacks.simulated import coefficients, encoded, flag, untied
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import total
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Description, Descriptions
+from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales as grids

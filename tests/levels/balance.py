@@ -14,7 +14,7 @@ from mpc_spearman.findings.findings import Copy
 from mpc_spearman.findings.sections import Line, Section, Table, number
 from mpc_spearman.findings.tables import Form, Labels, Numbers, series
 from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.rows import COORDINATOR, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.units import printable

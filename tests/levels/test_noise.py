@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from mpc_spearman.levels import explained, level_of, proved, strengths
-from mpc_spearman.levels.level import Description, Descriptions
+from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
@@ -190,7 +190,7 @@ def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_tha
     assert np.array_equal(level.of_source(found, a, shapes)["coefficients"], found["coefficients"][:3])
     found = level.published(numbers, described, "strengths", shapes)
     assert np.allclose(
-        found["strengths_noise"], deviations(columns.absolute, scales[b], loss)[0] / 4, rtol=1e-6
+        found["strengths_noise"], deviations(summed([columns]), scales[b], loss)[0] / 4, rtol=1e-6
     )
     signed = level_of(its.model_copy(update={"strength": "mean"})).published(
         numbers, described, "strengths", shapes

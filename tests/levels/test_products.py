@@ -18,7 +18,7 @@ from mpc_spearman.engines.ring import matmul
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels import coefficients, encoding, level_of
 from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.level import Description, Descriptions
+from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference

@@ -15,7 +15,8 @@ from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Description, Descriptions, Numbers
+from mpc_spearman.levels.descriptions import Description, Descriptions
+from mpc_spearman.levels.level import Numbers
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import NOTHING, Scales

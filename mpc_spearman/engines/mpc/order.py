@@ -127,17 +127,17 @@ class Comparison:
         so from the last AND.
         """
         coordinator, target, source = range(3)
-        own, links = bits.astype(np.int64), self._communicator
+        own_bits, links = bits.astype(np.int64), self._communicator
         if self.mine == coordinator:
-            links.send_words(target, own)
+            links.send_words(target, own_bits)
             flip = 1 - 2 * (last := links.receive_words(source, len(bits)))
             return self._mask(len(bits)) * flip + last
         if self.mine == target:
-            u = own ^ links.receive_words(coordinator, len(bits))
+            u = own_bits ^ links.receive_words(coordinator, len(bits))
             links.send_words(source, u - self._mask(len(bits)))
-            return np.zeros_like(own)
-        links.send_words(coordinator, own)
-        return links.receive_words(target, len(bits)) * (1 - 2 * own)
+            return np.zeros_like(own_bits)
+        links.send_words(coordinator, own_bits)
+        return links.receive_words(target, len(bits)) * (1 - 2 * own_bits)
 
     def open(self, bits: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
         """Open shared bits to the party that the plan opens the order to; None elsewhere."""

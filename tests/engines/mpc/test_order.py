@@ -13,7 +13,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.order import Comparison
 from mpc_spearman.errors import BoundError, NotRevealed, PlanError
-from mpc_spearman.levels.level import Descriptions
+from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.ranking import MAX_COMPARED, Ranking
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.charges import Charge

@@ -88,9 +88,9 @@ def fresh_noise(degree: int, special: int) -> int:
 def choose(sizes: Sizes) -> Parameters:
     """Choose the cheapest parameters that are secure, exact and flooded; `BoundError` if there are none."""
     for layout in sorted(_layouts(sizes), key=lambda one: _cost(one, sizes)):
-        found = _fill(layout, sizes)
-        if found is not None:
-            return found
+        parameters = _fill(layout, sizes)
+        if parameters is not None:
+            return parameters
     raise BoundError(
         f"BFV has no parameters of 128-bit security for {sizes.operation} of "
         f"{sizes.m_source} x {sizes.m_target} columns of {sizes.n} rows "

@@ -1,0 +1,53 @@
+"""What data parties tell the coordinator about their columns, as far as a level lets it know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.data.ranks import total
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a data party told the coordinator about its columns; empty if withheld."""
+
+    names: tuple[str, ...] = ()
+    ties: tuple[int, ...] = ()
+    constant: tuple[bool, ...] = ()
+    #: What tests need besides tie terms: which columns have two values, and the skewness of each one's ranks.
+    two_values: tuple[bool, ...] = ()
+    skewness: tuple[float, ...] = ()
+    #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
+    length: float = 0.0
+    #: Of the whole table: how far each column is tied, its rounded skewness, and its share of missing cells.
+    stated_ties: tuple[int, ...] = ()
+    stated_skewness: tuple[float, ...] = ()
+    gaps: tuple[float, ...] = ()
+    #: The largest share of missing cells of its columns, if these shares are not told.
+    most_gaps: float = 0.0
+    #: For proved vectors: each column's length (`mpc_spearman.privacy.statements`).
+    lengths: tuple[float, ...] = ()
+    #: By what each column, and their sum, is multiplied in what is passed on.
+    factors: tuple[float, ...] = ()
+    sum_factor: float = 1.0
+
+
+@dataclass(frozen=True)
+class Descriptions:
+    """What all data parties told the coordinator, the sources in the plan's order; elsewhere nothing."""
+
+    sources: tuple[Description, ...] = ()
+    target: Description = field(default_factory=Description)
+
+    def of_sources(self, what: str) -> list[Any]:
+        """Return one thing of the columns of all sources."""
+        return [value for source in self.sources for value in getattr(source, what)]
+
+    def tie_shares(self, n: int) -> NDArray[np.float64]:
+        """Return (T_x + T_y)/(2N) of every pair, (m_A, m_B), which eq. 2 adds to S/N."""
+        ties = (np.array(terms, dtype=float) for terms in (self.of_sources("ties"), self.target.ties))
+        return np.asarray(np.add.outer(*ties) / (2 * total(n)))
