@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from mpc_spearman.engines.mpc import engine, proof, session
+from mpc_spearman.engines.mpc import statement as statements
 from mpc_spearman.engines.mpc.field import PRIME
-from mpc_spearman.engines.mpc.proof import Statement
+from mpc_spearman.engines.mpc.statement import Statement
 from support.faults import on_values
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
@@ -65,7 +66,7 @@ def test_the_target_proves_to_each_source():
 
 
 def test_many_blocks_and_bits_of_wide_sums(in_eight_bytes):
-    assert Statement(70_000, 1, 10, 64).bits == (2 + 2, proof.SUBSETS, 1)
+    assert Statement(70_000, 1, 10, 64).bits == (2 + 2, statements.SUBSETS, 1)
     small = run_in_memory(plan(reveal="coefficients", proofs=True), TABLES, block_bytes=64)
     assert small.result().coefficients.shape == (3, 2)
 
@@ -212,7 +213,7 @@ def test_shares_beyond_the_field_are_refused_by_who_receives_them(beyond):
 
 def test_a_cell_changed_passes_one_random_subset_half_of_the_time(monkeypatch):
     """So the number of subsets is what makes the chance small: with one, cheats pass."""
-    monkeypatch.setattr(proof, "SUBSETS", 1)
+    monkeypatch.setattr(statements, "SUBSETS", 1)
     tables = {"A": table(x=_RNG.normal(size=4)), "B": table(y=_RNG.normal(size=4))}
 
     def lie(values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,0 +1,144 @@
+"""What a proof says about one owner's vectors: their elements, sums over subsets of the rows, and carries.
+
+:mod:`mpc_spearman.engines.mpc.proof` has the proof itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.arrays import blocks
+from mpc_spearman.engines import ring
+from mpc_spearman.engines.mpc.field import Elements, element, inverses, minus, plus, times
+from mpc_spearman.engines.mpc.session import Session
+from mpc_spearman.parties import Party
+from mpc_spearman.run import Run
+from mpc_spearman.wire.keys import Stream
+
+#: κ, random subsets of the rows: an element that is not what was shared passes each with probability 1/2.
+SUBSETS = 48
+_LOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is proved about one owner's vectors; the same at all three parties.
+
+    `cut` is how many rows a block has, `width` is w, the bits of the ring in which shares travel.
+    """
+
+    rows: int
+    columns: int
+    cut: int
+    width: int
+
+    @classmethod
+    def of(cls, run: Run, session: Session, owner: Party) -> Statement:
+        """Return what is proved about an owner's vectors in a source's session."""
+        shape = session.shape
+        columns = shape.m_source if owner == session.source else shape.m_target
+        cut = session.rows(max(shape.m_source, shape.m_target))
+        return cls(shape.n, columns, cut, 8 * run.links.dimensions["ring_bytes"])
+
+    @property
+    def elements(self) -> int:
+        """How many elements the vectors have together."""
+        return self.rows * self.columns
+
+    @property
+    def offset(self) -> int:
+        """B, a power of two above every sum over a subset."""
+        return 1 << (self.rows * (self.rows - 1)).bit_length()
+
+    @property
+    def limbs(self) -> int:
+        """How many limbs sums over subsets have: with a carry, those of 64 bits do not fit the field."""
+        return 1 if self.width < 64 else 2
+
+    @property
+    def high_bits(self) -> int:
+        """How many bits the upper limb of a sum needs."""
+        return max(0, self.offset.bit_length() - 32) if self.limbs == 2 else 0
+
+    @property
+    def bits(self) -> tuple[int, int, int]:
+        """How many bits are proved, (for each sum, subsets, columns): carries, then the upper limb's."""
+        return self.limbs + self.high_bits, SUBSETS, self.columns
+
+    @property
+    def length(self) -> int:
+        """How long f and g are: elements, bits, and the mask."""
+        return self.elements + int(np.prod(self.bits)) + 1
+
+    @property
+    def table(self) -> Elements:
+        """The legal elements, (2n − 1,)."""
+        return np.arange(1 - self.rows, self.rows, dtype=np.int64)
+
+    def inverses(self, tau: int) -> Elements:
+        """Return 1/(τ − v) for each legal element v."""
+        return inverses(minus(np.full(len(self.table), tau), element(self.table)))
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Yield the rows of each block, and where its elements are among all: feature by feature."""
+        for rows in blocks(self.rows, self.cut):
+            yield rows, slice(rows.start * self.columns, rows.stop * self.columns)
+
+    def block_of(self, values: NDArray[Any], cells: slice) -> NDArray[Any]:
+        """Return a block of elements, (columns, rows of the block)."""
+        block: NDArray[Any] = values[cells].reshape(self.columns, -1)
+        return block
+
+    def subset_sums(
+        self, seed: bytes, block: Callable[[slice, slice], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Add up blocks of (vectors, rows) over each random subset, modulo 2^64: (κ, vectors)."""
+        subsets, sums = Stream(seed), np.zeros((SUBSETS, 1), dtype=np.int64)
+        for rows, cells in self.blocks():
+            chosen = _bits(subsets.ring((rows.stop - rows.start,)), SUBSETS)
+            sums = sums + ring.matmul(chosen, block(rows, cells), bound=1)
+        return sums
+
+    def carries(self, masked: NDArray[np.int64], masks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bits, shape `bits`, of sums of masked elements and of masks, each (κ, columns)."""
+        first, second = self.known(masked + self.offset), self.known(masks)
+        if self.limbs == 1:
+            return (first + second >> self.width)[None]
+        low = (first & _LOW) + (second & _LOW) >> 32
+        high = (first >> 32 & _LOW) + (second >> 32 & _LOW) + low
+        return np.stack([low, high >> 32, *(high >> j & 1 for j in range(self.high_bits))])
+
+    def known(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Reduce sums modulo 2^w; int64 with all 64 bits in use if w is 64."""
+        return sums if self.limbs == 2 else sums & ((1 << self.width) - 1)
+
+    def residuals(self, sums: Elements, bits: Elements, known: NDArray[np.int64]) -> Elements:
+        """Return a verifier's shares, (limbs, κ, columns), of what is 0 if all sums are those of its ring.
+
+        `sums` are its shares of the sums of elements, `bits` of the bits, `known` the sums in its ring.
+        """
+        if self.limbs == 1:
+            return plus(minus(sums, known), scaled(bits[0], 1 << self.width))[None]
+        high = np.zeros_like(sums)
+        for j, bit in enumerate(bits[2:]):
+            high = plus(high, scaled(bit, 1 << j))
+        low = minus(plus(minus(sums, known & _LOW), scaled(bits[0], 1 << 32)), scaled(high, 1 << 32))
+        return np.stack(
+            [low, plus(minus(minus(high, known >> 32 & _LOW), bits[0]), scaled(bits[1], 1 << 32))]
+        )
+
+
+def scaled(values: Elements, factor: int) -> Elements:
+    """Multiply elements by a factor."""
+    return times(values.ravel(), factor).reshape(values.shape)
+
+
+def _bits(words: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the lowest bits of words, (count, words)."""
+    raw = words.astype("<i8").view(np.uint8).reshape(-1, 8)
+    return np.ascontiguousarray(np.unpackbits(raw, axis=1, count=count, bitorder="little").T, dtype=np.int64)
