@@ -37,6 +37,7 @@ from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.scales import Grid, Stated
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import columns, estimators, result_warnings
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
@@ -192,7 +193,7 @@ class Coefficients(CoefficientsNoise):
                 result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
         return result
 
-    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
         """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
         scaled = self.scaled(shapes)
         if scaled is not None:
@@ -253,7 +254,7 @@ class Coefficients(CoefficientsNoise):
 
     # --- with noise on inputs
 
-    def _noise(self, errors: NDArray[np.float64], shapes: Shapes) -> Numbers:
+    def _noise(self, errors: Floats, shapes: Shapes) -> Numbers:
         """Return the noise on inputs in coefficients and strengths.
 
         `errors` are the standard errors of strengths: they show the length of the sources' mean.
@@ -264,8 +265,8 @@ class Coefficients(CoefficientsNoise):
         return {"noise": noise.of_products, "strengths_noise": noise.of_sums(length * count) / count}
 
     def _with_noise(
-        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes
-    ) -> dict[Estimator, NDArray[np.float64]]:
+        self, ratios: Floats, descriptions: Descriptions, shapes: Shapes
+    ) -> dict[Estimator, Floats]:
         """Return coefficients under both estimators; NaN of constants, and of what no columns give."""
         norms, n = self._norms(descriptions, shapes.n), shapes.n
         possible = (abs(ratios) <= 1 + self._limit(shapes) + self.error(n)) & (norms > 0)

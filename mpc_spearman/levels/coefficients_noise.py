@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import total
 from mpc_spearman.findings.tables import Numbers
@@ -22,6 +21,7 @@ from mpc_spearman.privacy.choice import chosen
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.scales import Scales, deviations, joined, summed, untied
 from mpc_spearman.statistics import estimators, strengths
+from mpc_spearman.statistics.columns import Floats, Ints
 
 
 class CoefficientsNoise(Level):
@@ -77,8 +77,8 @@ class CoefficientsNoise(Level):
         }
 
     def _noisy_coefficients(
-        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes, own_rows: slice | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        self, ratios: Floats, descriptions: Descriptions, shapes: Shapes, own_rows: slice | None
+    ) -> tuple[Floats, Floats]:
         """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
         k, loss = self.plan.results.strongest, self._loss_of_noise
         exact = self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
@@ -92,8 +92,8 @@ class CoefficientsNoise(Level):
         return noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
 
     def _noisy_means(
-        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        self, ratios: Floats, descriptions: Descriptions, shapes: Shapes
+    ) -> tuple[Floats, Floats, Ints]:
         """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
         k, loss, averaged = self.plan.results.strongest, self._loss_of_noise, self._averaged(shapes)
         has = (shapes.of_target.widths > 0) & (joined(shapes.of_sources).widths > 0).any()
@@ -115,21 +115,17 @@ class CoefficientsNoise(Level):
         """Return how many columns of the sources are not constant, or 1."""
         return max(1, int((joined(shapes.of_sources).widths > 0).sum()))
 
-    def _of_few(
-        self, rows: Scales, shapes: Shapes, k: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _of_few(self, rows: Scales, shapes: Shapes, k: int) -> tuple[Floats, Floats]:
         """Return the noise that each of k chosen numbers needs, for half the loss, and R_p·R_q of each.
 
         Each changes by at most R_p·R_q if two rows are exchanged, and all together, in these, by at most
         √(D_A·D_B).
         """
-        ranges: NDArray[np.float64] = np.outer(rows.widths, shapes.of_target.widths)
+        ranges: Floats = np.outer(rows.widths, shapes.of_target.widths)
         spread = min(k, rows.spread * shapes.of_target.spread)
         return ranges * math.sqrt(spread / self.plan.privacy.loss) * (1 + 2.0**-30), ranges
 
-    def _means(
-        self, ratios: NDArray[np.float64], descriptions: Descriptions, shapes: Shapes
-    ) -> tuple[NDArray[np.float64], Scales]:
+    def _means(self, ratios: Floats, descriptions: Descriptions, shapes: Shapes) -> tuple[Floats, Scales]:
         """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
         if self.plan.strength == "mean_abs":
             exact = abs(
@@ -150,12 +146,8 @@ class CoefficientsNoise(Level):
         return [source for source in shapes.features if not self.adds_to_inputs(source)]
 
     def _bounded(
-        self,
-        ratios: NDArray[np.float64],
-        source_factors: NDArray[np.float64],
-        descriptions: Descriptions,
-        shapes: Shapes,
-    ) -> NDArray[np.float64]:
+        self, ratios: Floats, source_factors: Floats, descriptions: Descriptions, shapes: Shapes
+    ) -> Floats:
         """Return coefficients before noise, (m_A, m_B), times the factors of both sides.
 
         As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
@@ -174,7 +166,7 @@ class CoefficientsNoise(Level):
         noise = numbers["noise"][rows] if "noise" in numbers else np.zeros(0)
         return {**numbers, "coefficients": numbers["coefficients"][rows], "noise": noise}
 
-    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
+    def deviations(self, shapes: Shapes) -> Floats:
         """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
         plan, others = self.plan, None
         if plan.privacy.unit == "value":
@@ -190,7 +182,7 @@ class CoefficientsNoise(Level):
             noise[shapes.rows(source)] = deviations(own_scales, target, plan.privacy.loss, others)
         return noise
 
-    def _norms(self, descriptions: Descriptions, n: int) -> NDArray[np.float64]:
+    def _norms(self, descriptions: Descriptions, n: int) -> Floats:
         sides = (descriptions.of_sources("ties"), descriptions.target.ties)
         source, target = ([math.sqrt(total(n) - term) for term in ties] for ties in sides)
         return np.outer(source, target)
@@ -199,6 +191,6 @@ class CoefficientsNoise(Level):
     def _any_inputs(self) -> bool:
         return self.role_on_inputs(Role.SOURCE) or self.role_on_inputs(Role.TARGET)
 
-    def _limit(self, shapes: Shapes) -> NDArray[np.float64]:
+    def _limit(self, shapes: Shapes) -> Floats:
         """Return the most by which noise on inputs changes a coefficient, (m_A, m_B), or (1,) without."""
         return REACH * self.input_noise(shapes).of_products if self._any_inputs else np.zeros(1)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.data.ranks import total
+from mpc_spearman.statistics.columns import Floats
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Descriptions:
         """Return one thing of the columns of all sources."""
         return [value for source in self.sources for value in getattr(source, what)]
 
-    def tie_shares(self, n: int) -> NDArray[np.float64]:
+    def tie_shares(self, n: int) -> Floats:
         """Return (T_x + T_y)/(2N) of every pair, (m_A, m_B), which eq. 2 adds to S/N."""
         ties = (np.array(terms, dtype=float) for terms in (self.of_sources("ties"), self.target.ties))
         return np.asarray(np.add.outer(*ties) / (2 * total(n)))

@@ -20,6 +20,7 @@ from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.wire.kinds import Row
 
 
@@ -48,7 +49,7 @@ class Differences(Coefficients):
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
         """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q."""
         n, norms = shapes.n, self._norms(descriptions, shapes.n)
         squares = (
@@ -56,7 +57,7 @@ class Differences(Coefficients):
             for terms in (descriptions.of_sources("ties"), descriptions.target.ties)
         )
         twice = 2 * total(n) - np.add.outer(*squares) - opened
-        exact: NDArray[np.float64] = twice.astype(np.float64) / 2
+        exact: Floats = twice.astype(np.float64) / 2
         return np.divide(exact, norms, out=np.zeros(norms.shape), where=norms > 0)
 
     def products(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[Any]:

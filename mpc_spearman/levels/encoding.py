@@ -25,6 +25,7 @@ from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.inputs import sum_of_sizes
+from mpc_spearman.statistics.columns import Flags, Floats, Ints
 
 _FINER = 10  # bits of G beyond those of n
 
@@ -134,7 +135,7 @@ class Encoding:
         target = (weight + self.sources * half / scaled) * half / self.target_scale
         return source + target + (2 * self.averaged + 20) * 2.0**-53
 
-    def source_vector(self, ranks: Ranks, factor: float = 1.0) -> NDArray[np.int64]:
+    def source_vector(self, ranks: Ranks, factor: float = 1.0) -> Ints:
         """Encode a source's columns in one vector, (1, rows), times a factor."""
         vector = beside(ranks.matrix, (1, self.rows), np.int64)
         norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
@@ -149,9 +150,7 @@ class Encoding:
             vector[0, self.n :] = np.rint(appended * self.source_scale)
         return vector
 
-    def column_vectors(
-        self, ranks: Ranks, factors: NDArray[np.float64] | None = None
-    ) -> NDArray[np.signedinteger[Any]]:
+    def column_vectors(self, ranks: Ranks, factors: Floats | None = None) -> NDArray[np.signedinteger[Any]]:
         """Encode the target's columns, (m_B, rows), each times its factor, constant ones as zeros.
 
         At ``coefficients`` the source's too. They are int32 if they fit.
@@ -171,13 +170,13 @@ class Encoding:
                 vector[self.n :] = np.rint(appended * self.target_scale)
         return vectors
 
-    def undefined(self, constant: Sequence[bool]) -> NDArray[np.bool_]:
+    def undefined(self, constant: Sequence[bool]) -> Flags:
         """Return which of the target's columns have no strength, (m_B,): under ``paper`` none."""
         return np.array(constant, dtype=bool) & (self.estimator != "paper")
 
     def decode(
-        self, opened: Sequence[int], target_constant: Sequence[bool], most: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        self, opened: Sequence[int], target_constant: Sequence[bool], most: Floats | None = None
+    ) -> tuple[Floats, Ints]:
         """Compute strengths, (m_B,), and how many coefficients each averages, from integers of any size.
 
         NaN and 0 if no coefficient is defined, or if no honest inputs give this V, which are those beyond

@@ -37,6 +37,7 @@ from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, most_noise, untied
 from mpc_spearman.privacy.statements import Factors, Statements, rows_differ
 from mpc_spearman.statistics import explained, result_warnings
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 _FINE = 1 << 24  # what 1 is in the integers from which distances are stated
@@ -151,7 +152,7 @@ class Explained(Level):
             )
         return Contribution(encoding.column_vectors(ranks, factors.columns))
 
-    def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> NDArray[np.float64]:
+    def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> Floats:
         if role not in self.whitening_roles or stated.defined == ranks.m:
             return super().left_out(ranks, role, stated)
         weights = whitening.directions(ranks, stated.defined, exact=not self.noisy)
@@ -202,7 +203,7 @@ class Explained(Level):
 
     # --- noise
 
-    def statements(self, ranks: Ranks, role: Role, factors: NDArray[np.float64]) -> Statements:
+    def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:
         """Return how many directions whitened columns have, and the farthest distance of two rows in these.
 
         A constant column of the target states an untied column's range, so no varying column can go without
@@ -238,24 +239,22 @@ class Explained(Level):
             return whitening.distances(max(1, defined), n)
         return scales.columns(n, "tie_corrected")
 
-    def weights(
-        self, contribution: Contribution, role: Role, shapes: Shapes
-    ) -> dict[str, NDArray[np.float64]]:
+    def weights(self, contribution: Contribution, role: Role, shapes: Shapes) -> dict[str, Floats]:
         """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
         encoding, vectors = self.encoding(shapes), contribution.vectors
         together = [vectors] if role in self.whitening_roles else list(vectors[:, None])
         leverages = [whitening.leverages(one, encoding.source_scale) for one in together]
         return {"kurtosis": shapes.n * np.array([np.square(one, out=one).sum() for one in leverages])}
 
-    def deviations(self, shapes: Shapes) -> NDArray[np.float64]:
+    def deviations(self, shapes: Shapes) -> Floats:
         """Return s of either owner's noise in each of the k products of a source, (sources, m_B or 1)."""
         return deviations(joined(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
 
-    def _steps(self, shapes: Shapes) -> NDArray[np.int64]:
+    def _steps(self, shapes: Shapes) -> Ints:
         """Return that noise in steps of what is opened, rounded up."""
         return np.ceil(self.deviations(shapes) * self.encoding(shapes).unit).astype(np.int64)
 
-    def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
+    def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
         """Draw this owner's noise, (m_A, m_B), of equal size in all directions; none in vectors of zeros."""
         if not self.noisy:
             return None
@@ -314,18 +313,18 @@ class Explained(Level):
             **self._dispersion(shapes),
         }
 
-    def _kept(self, shapes: Shapes) -> NDArray[np.int64]:
+    def _kept(self, shapes: Shapes) -> Ints:
         """Return k of each source, (sources,)."""
         return np.array([shapes.defined[source] for source in shapes.features])
 
-    def _noise(self, shapes: Shapes) -> NDArray[np.float64]:
+    def _noise(self, shapes: Shapes) -> Floats:
         """Return the standard deviation of both owners' noise in each product, (sources, columns)."""
         if not self.noisy:
             return np.zeros((len(shapes.features), self._columns(shapes)))
         s = self._steps(shapes) * (math.sqrt(2) / self.encoding(shapes).unit)
         return np.broadcast_to(s, (len(s), self._columns(shapes)))
 
-    def _products(self, opened: NDArray[Any], shapes: Shapes) -> Iterator[NDArray[np.float64]]:
+    def _products(self, opened: NDArray[Any], shapes: Shapes) -> Iterator[Floats]:
         """Return Z of each source, (k, columns); NaN where no columns within the stated ranges can give it.
 
         By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0, and each owner adds noise.

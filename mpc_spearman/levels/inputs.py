@@ -27,8 +27,7 @@ from mpc_spearman.arrays import BLOCK, beside, parts
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import SLACK, Grid, Scales, deviations, input_deviations
-
-Floats = NDArray[np.float64]
+from mpc_spearman.statistics.columns import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,7 @@ class InputNoise:
         return np.asarray(np.sqrt(of_sources + of_target * (np.square(length) + self.n * of_sources)))
 
 
-def with_noise(
-    vectors: NDArray[np.signedinteger[Any]], factors: Floats, sigma: NDArray[np.int64], rows: int
-) -> NDArray[np.int64]:
+def with_noise(vectors: NDArray[np.signedinteger[Any]], factors: Floats, sigma: Ints, rows: int) -> Ints:
     """Return vectors, (m, columns), times their factors, with noise in the first `rows`.
 
     `factors` and the standard deviations `sigma` are (m,).

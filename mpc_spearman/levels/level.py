@@ -29,6 +29,7 @@ from mpc_spearman.privacy.advice import on_inputs
 from mpc_spearman.privacy.scales import Grid, Scales, Stated, columns, input_deviations, sums, untied
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Row
 
 
@@ -39,7 +40,7 @@ class Foreseen:
     #: What they are, in words.
     numbers: str
     #: Its standard deviation, (m,); 0 of a constant column.
-    noise: NDArray[np.float64]
+    noise: Floats
     #: How much such a number of unrelated columns varies by chance.
     error: float
     #: What to tell the owner if rows are too few for this noise; else empty.
@@ -49,13 +50,7 @@ class Foreseen:
 
     @classmethod
     def of(
-        cls,
-        numbers: str,
-        noise: NDArray[np.float64],
-        error: float,
-        less: str,
-        *,
-        of_coefficients: bool = False,
+        cls, numbers: str, noise: Floats, error: float, less: str, *, of_coefficients: bool = False
     ) -> Foreseen:
         """Foresee noise; if most of it exceeds chance, advise the owner to do what `less` says."""
         ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
@@ -63,7 +58,7 @@ class Foreseen:
         return cls(numbers, noise, error, too_few, of_coefficients)
 
     @property
-    def ratio(self) -> NDArray[np.float64]:
+    def ratio(self) -> Floats:
         """Noise in multiples of chance, (m,)."""
         return self.noise / self.error
 
@@ -136,7 +131,7 @@ class Level(ABC):
         """Whether what is passed on has noise."""
         return self.plan.results.precision != "exact"
 
-    def statements(self, ranks: Ranks, role: Role, factors: NDArray[np.float64]) -> Statements:
+    def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:
         """Compute what a data party states about its columns, from the ranks of its whole table.
 
         It states each range by a factor, (m,), larger than it is (``policy.range``).
@@ -163,11 +158,11 @@ class Level(ABC):
         source, target = self.resolutions(shapes)
         return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)
 
-    def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> NDArray[np.float64]:
+    def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> Floats:
         """Return which share of each own column's variance the computation leaves out, (m,)."""
         return np.zeros(ranks.m)
 
-    def stated_ranges(self, stated: Statements, role: Role, n: int) -> NDArray[np.float64]:
+    def stated_ranges(self, stated: Statements, role: Role, n: int) -> Floats:
         """Return each column's stated range in a run of n rows, in ranges of a column without ties, (m,)."""
         return columns(n, self.plan.estimator).scales(stated.vectors).widths / untied(n)
 
@@ -201,7 +196,7 @@ class Level(ABC):
         """Return the integer that stands for 1 in vectors of a data party, where noise is on inputs."""
         raise NotImplementedError(f"reveal: {self.name} has no noise on inputs")
 
-    def input_steps(self, scales: Scales, role: Role, shapes: Shapes) -> NDArray[np.int64]:
+    def input_steps(self, scales: Scales, role: Role, shapes: Shapes) -> Ints:
         """Return the standard deviation of noise on inputs with these scales, (vectors,), in integers."""
         deviations = input_deviations(scales, self.plan.privacy.loss, self.plan.privacy.unit)
         return np.ceil(deviations * self.unit(role, shapes)).astype(np.int64)
@@ -209,7 +204,7 @@ class Level(ABC):
     def input_noise(self, shapes: Shapes) -> InputNoise:
         """Return how much noise all owners have on their inputs, in their vectors' unit."""
 
-        def of(owner: Party) -> NDArray[np.float64]:
+        def of(owner: Party) -> Floats:
             scales, unit = shapes.scales[owner], self.unit(owner.role, shapes)
             steps = self.input_steps(scales, owner.role, shapes) / unit
             return steps if self.adds_to_inputs(owner) else np.zeros(len(scales.widths))
@@ -248,13 +243,11 @@ class Level(ABC):
 
     # --- noise on results
 
-    def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
+    def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
         """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
         return None
 
-    def weights(
-        self, contribution: Contribution, role: Role, shapes: Shapes
-    ) -> dict[str, NDArray[np.float64]]:
+    def weights(self, contribution: Contribution, role: Role, shapes: Shapes) -> dict[str, Floats]:
         """Return what tests without noise need from one's vectors, by the message field that carries it."""
         return {}
 
@@ -302,7 +295,7 @@ class Level(ABC):
         for what was opened: whether a run goes on must not depend on it.
         """
 
-    def errors(self, descriptions: Descriptions, shapes: Shapes) -> NDArray[np.float64]:
+    def errors(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
         """Compute the standard errors of strengths, (m_B,), from what each owner states of its columns."""
         paper = self.plan.estimator == "paper"
         columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
@@ -363,7 +356,7 @@ class Level(ABC):
 # --- warnings that follow from columns and counts alone
 
 
-def impossible(plan: Plan, counts: NDArray[np.int64], shapes: Shapes) -> list[str]:
+def impossible(plan: Plan, counts: Ints, shapes: Shapes) -> list[str]:
     """Say whether strengths are missing, or over fewer coefficients, that the columns do not explain."""
     if plan.estimator == "paper":
         return result_warnings.impossible(counts, shapes.m_sources, 0)

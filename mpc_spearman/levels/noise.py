@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan
 from mpc_spearman.privacy.gaussian import LARGEST, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
+from mpc_spearman.statistics.columns import Floats
 
 _FINEST = 50
 _ROUNDED = np.array([1.0, 2.0, 5.0])
-
-Floats = NDArray[np.float64]
 
 
 def numbers_of_a_value(plan: Plan, m_sources: int, m_target: int) -> int:

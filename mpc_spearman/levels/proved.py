@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import total
@@ -32,9 +31,8 @@ from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.noise import numbers_of_a_value
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.integers import nearest, width_of
-
-Floats = NDArray[np.float64]
 
 #: How many times σ the noise of a number can be, where columns are longer among the rows used than stated.
 _MOST = 4
@@ -71,9 +69,7 @@ def foreseen(plan: Plan, n: int, mine: Floats, others: int) -> Floats:
     return np.divide(s, mine, out=np.zeros(len(mine)), where=mine > 0)
 
 
-def coefficients(
-    plan: Plan, opened: NDArray[np.int64], descriptions: Descriptions, n: int
-) -> tuple[Floats, Floats]:
+def coefficients(plan: Plan, opened: Ints, descriptions: Descriptions, n: int) -> tuple[Floats, Floats]:
     """Return coefficients with noise, and its standard deviation s, both (m_A, m_B).
 
     NaN, and s 0, where an owner states that a column is constant. `opened` is S, int64 (m_A, m_B).

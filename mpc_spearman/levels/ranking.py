@@ -27,6 +27,7 @@ from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import result_warnings
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 #: The most features of the target: about 2 million pairs, 32 MB a message and 16 bytes a pair.
@@ -95,7 +96,7 @@ class Ranking(Strengths):
         undefined = self.encoding(shapes).undefined(stated.constant)
         return replace(vectors, last=undefined) if role is Role.TARGET else vectors
 
-    def statements(self, ranks: Ranks, role: Role, factors: NDArray[np.float64]) -> Statements:
+    def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:
         """Return those of `strengths`; constant target columns state what one without ties would.
 
         Otherwise all would know which columns come last.

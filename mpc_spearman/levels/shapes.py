@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mpc_spearman.findings.tables import Labels
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.scales import Scales
+from mpc_spearman.statistics.columns import Floats
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Shapes:
     multiplied: Mapping[Party, Scales] = field(default_factory=dict)
     multiplied_sums: Mapping[Party, Scales] = field(default_factory=dict)
     #: Kurtosis of each data party's columns, if tests need it.
-    kurtosis: Mapping[Party, NDArray[np.float64]] = field(default_factory=dict)
+    kurtosis: Mapping[Party, Floats] = field(default_factory=dict)
 
     @property
     def m_sources(self) -> int:

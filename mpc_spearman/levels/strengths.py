@@ -33,6 +33,7 @@ from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.scales import Grid, Stated, deviations, most_noise, summed
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import estimators, result_warnings
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 #: What source and target send each other if a strength is one product.
@@ -153,7 +154,7 @@ class Strengths(Level):
             "multiplied_ranges": grid.stated(contribution.vectors, [1 / unit] * len(contribution.vectors))
         }
 
-    def deviations(self, shapes: Shapes) -> dict[Party, NDArray[np.float64]]:
+    def deviations(self, shapes: Shapes) -> dict[Party, Floats]:
         """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,).
 
         Of owners that add none to inputs. A source's noise need not cover vectors of other sources.
@@ -168,12 +169,12 @@ class Strengths(Level):
             for owner, sources in covered.items()
         }
 
-    def _steps(self, shapes: Shapes) -> dict[Party, NDArray[np.int64]]:
+    def _steps(self, shapes: Shapes) -> dict[Party, Ints]:
         """Return that noise in steps of what is opened, rounded up."""
         unit = self.unit(Role.SOURCE, shapes) * self.unit(Role.TARGET, shapes)
         return {owner: np.ceil(s * unit).astype(np.int64) for owner, s in self.deviations(shapes).items()}
 
-    def _noise(self, shapes: Shapes, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _noise(self, shapes: Shapes, errors: Floats) -> Floats:
         """Return the standard deviation of all noise in what K strengths would be, (m_B,).
 
         `errors` are the standard errors of strengths: they show the length of the sources' mean.
@@ -186,7 +187,7 @@ class Strengths(Level):
         squares = sum((np.square(one) for one in steps), np.square(self.input_noise(shapes).of_sums(length)))
         return np.asarray(np.sqrt(squares))
 
-    def _most(self, shapes: Shapes) -> NDArray[np.float64]:
+    def _most(self, shapes: Shapes) -> Floats:
         """Return the most that vectors within the stated ranges give, with all owners' noise, (m_B,).
 
         By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0. What ``paper`` appends adds at most
@@ -200,7 +201,7 @@ class Strengths(Level):
         on_inputs = REACH * self.input_noise(shapes).of_sums(encoding.columns)
         return np.asarray(exact + appended + noise + on_inputs + max(1, encoding.averaged) * encoding.error)
 
-    def own_noise(self, shapes: Shapes, me: Party) -> NDArray[np.int64] | None:
+    def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
         if not self.noisy or self.adds_to_inputs(me):
             return None
         return discrete_gaussian(self._steps(shapes)[me])[None]

@@ -32,14 +32,13 @@ from numpy.typing import NDArray
 from mpc_spearman.arrays import STRIP, beside, parts
 from mpc_spearman.data.ranks import Ranks, gram_matrix, total
 from mpc_spearman.privacy.scales import Grid, diameter
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.wire.keys import Stream
 
 #: Eigenvalues of correlations below which a direction is dropped, and the highest leverage, in k/n.
 LEAST, MOST = 0.02, 10
 #: In exact mode: eigenvalues below which a direction repeats others, but for what float64 rounds.
 REPEATED = 1e-6
-
-Floats = NDArray[np.float64]
 
 
 def directions(ranks: Ranks, most: int | None = None, *, exact: bool = False) -> Floats:

@@ -11,15 +11,15 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpc_spearman.errors import SetupError
+from mpc_spearman.statistics.columns import Flags, Floats, Ints
 
 #: Scores are rounded to multiples of 2^-20.
 _BITS = 20
 
 
-def strongest(scores: NDArray[np.float64], k: int, loss: float) -> NDArray[np.int64]:
+def strongest(scores: Floats, k: int, loss: float) -> Ints:
     """Choose the k largest of some scores, (m,), for the privacy loss ρ = `loss`; return their places.
 
     An exchange of two rows changes no score by more than 1. They are below 2^40 in size.
@@ -37,13 +37,7 @@ def strongest(scores: NDArray[np.float64], k: int, loss: float) -> NDArray[np.in
     return np.sort(np.array(mechanism(whole.tolist()), dtype=np.int64))
 
 
-def chosen(
-    exact: NDArray[np.float64],
-    ranges: NDArray[np.float64],
-    candidates: NDArray[np.bool_],
-    k: int,
-    loss: float,
-) -> NDArray[np.bool_]:
+def chosen(exact: Floats, ranges: Floats, candidates: Flags, k: int, loss: float) -> Flags:
     """Choose the k strongest of the candidates, by their sizes in the most that an exchange changes them."""
     flags = np.zeros_like(candidates)
     places = np.flatnonzero(candidates)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from mpc_spearman.arrays import BLOCK, STRIP, parts
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.loss import separation
+from mpc_spearman.statistics.columns import Floats, Ints
 
 #: The step of a constant vector, whose range is 0. Any other stands for a factor of 2^(step/4).
 NOTHING = -(2**15)
@@ -45,7 +46,7 @@ _EXACT, _FARTHEST = 20_000, 4096  # rows whose pairs are all compared, or, of mo
 class Scales:
     """R of each of some vectors, (m,), 0 of constant ones, and their diameter D."""
 
-    widths: NDArray[np.float64]
+    widths: Floats
     spread: float = 1.0
 
 
@@ -137,7 +138,7 @@ def sums(rows: int, columns: int) -> Grid:
     return Grid(untied(rows), LEAST_OF_SUM * untied(rows), max(1, columns) * math.sqrt(2))
 
 
-def widths(vectors: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+def widths(vectors: NDArray[np.signedinteger[Any]]) -> Ints:
     """Return max - min of each vector, (m,)."""
     ends = [(part.max(axis=1), part.min(axis=1)) for _, part in parts(vectors, STRIP)]
     highest, lowest = (np.array(one, dtype=np.int64) for one in zip(*ends, strict=True))
@@ -156,7 +157,7 @@ def width_of_sum(vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]
     return highest - lowest
 
 
-def diameter(vectors: NDArray[Any], factors: NDArray[np.float64]) -> float:
+def diameter(vectors: NDArray[Any], factors: Floats) -> float:
     """Return max_ij Σ_p (f_p·(a_pi - a_pj))² over all pairs of rows of vectors, (m, rows), or a bound of it.
 
     It is exact up to `_EXACT` rows. Of more, the `_FARTHEST` with the largest norms are compared with each
@@ -216,7 +217,7 @@ def most_noise(columns: int, owners: int, loss: float) -> float:
     return owners * (REACH * most * _FLOAT64 + 2.0**-20)
 
 
-def input_deviations(scales: Scales, loss: float, unit: str) -> NDArray[np.float64]:
+def input_deviations(scales: Scales, loss: float, unit: str) -> Floats:
     """Return σ of the noise on inputs of vectors with these scales, (m,), in each element.
 
     An exchange of rows i and j changes vector p by 2·(a_pi - a_pj)² in squared length. With ``privacy.unit:
@@ -226,7 +227,7 @@ def input_deviations(scales: Scales, loss: float, unit: str) -> NDArray[np.float
     return np.asarray(scales.widths * (math.sqrt(2 * spread) / separation(loss) * _FLOAT64))
 
 
-def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> NDArray[np.float64]:
+def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> Floats:
     """Return s of every number, (rows, columns), for ρ = `loss`; 0 where one of the two is constant.
 
     `others` is for ``privacy.unit: value``: how many columns of a receiver's come with one of the other side.
