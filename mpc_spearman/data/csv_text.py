@@ -82,7 +82,7 @@ class CsvText:
             where = f"the first in data row {row - 1}"
             hint = ""
             if len(wrong) >= count and all(cells == expected + 1 for _, cells, expected in wrong):
-                hint = "; write.table leaves out the name of R's row names: write it with row.names = FALSE"
+                hint = "; if R's write.table made the file, make it with row.names = FALSE"
             raise Unusable(f"{what}, {where}: {cells} where the header has {expected}{hint}")
         return count if rows is None else min(count, rows)
 

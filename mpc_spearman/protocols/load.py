@@ -52,7 +52,9 @@ def own_tables(
     me = plan.owner(name)
     source = me.table if frame is None else frame
     if source is None:
-        raise TableError(f"party {name} has no table: give `table` in its plan, or --table FILE")
+        raise TableError(
+            f"party {name} has no table: give `table` below its name or in its local file, or --table FILE"
+        )
     first = None if rows_differ(plan) else plan.rows
     whole = used = read_table(name, source, me, rows=first, normalise=plan.normalise, tick=tick)
     if first is None and plan.rows is not None:
@@ -66,7 +68,8 @@ def own_tables(
         used = take_aligned(used, me.aligned)
     elif plan.alignment == "ids":
         raise PlanError(
-            f"party {name} has no file of ids, which alignment: ids needs: give `aligned` in its plan"
+            f"party {name} has no file of ids, which alignment: ids needs: write "
+            "`aligned` below its name or in its local file"
         )
     if missing := [column for column in me.policy.range if column not in whole.features]:
         raise PlanError(f"party {name}: policy.range: {listed(missing)} is no feature of its table")

@@ -144,4 +144,4 @@ def test_a_file_that_is_not_what_its_name_says_is_named(
 def test_a_table_of_rs_write_table_is_known_by_its_header(csv: Any) -> None:
     rows = "".join(f'"{i}" "p{i}" {i}\n' for i in range(1, 5))
     text = refusal(csv(f'"id" "x"\n{rows}'), csv={"delimiter": " "})
-    assert text.endswith("write.table leaves out the name of R's row names: write it with row.names = FALSE")
+    assert text.endswith("if R's write.table made the file, make it with row.names = FALSE")

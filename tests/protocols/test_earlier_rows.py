@@ -136,7 +136,7 @@ def test_a_full_disk_at_the_end_costs_nobody_its_result(tmp_path: Path) -> None:
 def test_rows_by_ids_take_a_file_of_every_data_party() -> None:
     ended = run({}, {"A": A, "B": A.rename(columns=str.upper).rename(columns={"ID": "id"})}, alignment="ids")
     assert {type(ended.errors[party]) for party in "AB"} == {PlanError}
-    assert "party A has no file of ids" in str(ended.errors["A"])
+    assert "`aligned` below its name or in its local file" in str(ended.errors["A"])
 
 
 @pytest.mark.parametrize(
