@@ -1,1 +1,1 @@
-"""From a plan to running roles: all on this machine (`local`), or one of them on its own host (`join`)."""
+"""Run the roles of a plan: all on this machine (`local`), or one on its own host (`join`)."""

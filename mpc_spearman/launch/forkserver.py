@@ -33,11 +33,11 @@ from mpc_spearman.launch import role_process, start
 from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.role_process import Prepare
 
-#: Executes a fork server, which is given the protocol; and a single role, where it is not safe to fork.
+#: The commands that run a fork server, for a protocol, and a single role, where forking is not safe.
 PROGRAM = start.command("mpc_spearman.launch.forkserver")
 COMMAND = start.command("mpc_spearman.launch.role_process")
-#: What keeps libraries from starting threads when they are imported: OpenBLAS, MKL, and Arrow's jemalloc. A
-#: role may use its share of the processors all the same (:func:`role_process.main`).
+#: Environment variables that keep OpenBLAS, MKL and Arrow's jemalloc from starting threads when they are
+#: imported. A role may still use its share of the processors (:func:`role_process.main`).
 _ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
@@ -47,16 +47,16 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ForkServer:
-    """Forks roles for as many runs as wanted; to be closed, or used in a ``with`` statement.
+    """Forks roles for any number of runs; close it, or use it in a ``with`` statement.
 
-    `program` executes the server's process. Another than the package's own, which calls :func:`main` in the
-    end, can prepare what runs in the roles; no plan and no command line gets here.
+    `program` is the command of the server's process. Tests give another one, which prepares the roles and
+    then calls :func:`main`; no plan and no command line can set it.
     """
 
     def __init__(self, program: Sequence[str] = PROGRAM) -> None:
         self._program = program
         self._lock = threading.Lock()
-        # One for each protocol: what one needs is no part of the other's memory, which is measured.
+        # One server for each protocol, so that the modules of one do not count as memory of the other.
         self._servers: dict[str, tuple[subprocess.Popen[bytes], socket.socket]] = {}
 
     def __enter__(self) -> ForkServer:
@@ -75,32 +75,32 @@ class ForkServer:
             self._servers.clear()
 
     def prepare(self, protocol: str) -> None:
-        """Let the imports for a protocol begin, if they have not; returns without waiting for them."""
+        """Start the imports for a protocol, unless they have begun; do not wait for them."""
         self._requests(protocol)
 
     def start(self, assignment: Assignment) -> RoleProcess:
         """Start a role's process, which will read its assignment from its standard input."""
         requests = self._requests(assignment.plan["protocol"])
         pairs = [socket.socketpair() for _ in range(4)]
-        with suppress(OSError):  # the server is gone, and so is the role: it will be found to have ended
-            socket.send_fds(requests, [b"\0"], [other_end.fileno() for _, other_end in pairs])
-        for _, other_end in pairs:
-            other_end.close()
-        return RoleProcess([ours for ours, _ in pairs])
+        with suppress(OSError):  # the server has ended: `RoleProcess.wait` will report that
+            socket.send_fds(requests, [b"\0"], [role_end.fileno() for _, role_end in pairs])
+        for _, role_end in pairs:
+            role_end.close()
+        return RoleProcess([supervisor_end for supervisor_end, _ in pairs])
 
     def _requests(self, protocol: str) -> socket.socket:
-        """Return the socket of a protocol's server, after starting one if there is none that runs."""
+        """Return the socket of a protocol's server; start a server if none runs."""
         with self._lock:
             if protocol in self._servers:
                 process, requests = self._servers[protocol]
                 if process.poll() is None:
                     return requests
                 requests.close()
-            requests, other_end = socket.socketpair()
-            with other_end:
+            requests, server_end = socket.socketpair()
+            with server_end:
                 process = subprocess.Popen(
                     [*self._program, protocol],
-                    stdin=other_end.fileno(),
+                    stdin=server_end.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env={**os.environ, **_ONE_THREAD},
@@ -111,9 +111,9 @@ class ForkServer:
 
 
 class RoleProcess:
-    """A role's process, seen from the supervisor: the part of `subprocess.Popen` that it uses.
+    """A role's process, with the methods of `subprocess.Popen` that the supervisor uses.
 
-    `pid` is 0 while it has not begun, `returncode` None while nobody has waited for its end.
+    `pid` is 0 until the process has begun, and `returncode` None until `wait` has returned.
     """
 
     def __init__(self, ends: Sequence[socket.socket]) -> None:
@@ -127,22 +127,22 @@ class RoleProcess:
         self.stderr: IO[bytes] = stderr.makefile("rb")
 
     def wait(self) -> int:
-        """Wait for its end, in one thread only; return its exit code, negative for a signal."""
+        """Wait for the end, in one thread only; return the exit code, negative for a signal."""
         with self._control.makefile("rb") as lines:
             self.pid = int(lines.readline() or 0)
             status = lines.readline()
         for end in self._ends:
-            end.close()  # once the files of it are closed, too
-        # Whose server ended first was killed with it.
+            end.close()  # the socket closes once the files made from it are closed too
+        # Without a status the server ended first, which kills its roles.
         code = os.waitstatus_to_exitcode(int(status)) if status else -signal.SIGKILL
         self.returncode = code
         return code
 
     def kill(self) -> None:
-        """End it now. A second time: do not wait for it either."""
+        """Kill the process; when called again, close the pipes without waiting for its end."""
         if self.pid and not self._killed:
-            closed, how = [self._control], socket.SHUT_WR  # the server will kill it, and say so
-        else:  # a server that has not begun, or hangs
+            closed, how = [self._control], socket.SHUT_WR  # the server will kill it and report its status
+        else:  # the server has not begun, or hangs
             closed, how = list(self._ends), socket.SHUT_RDWR
         self._killed = True
         for end in closed:
@@ -158,28 +158,28 @@ def main(protocol: str, prepare: Prepare = lambda assignment, supervisor: None) 
 
     `prepare` is as for :func:`role_process.main`, in every role.
     """
-    with suppress(Exception):  # a role imports it again, and can say what is wrong
+    with suppress(Exception):  # the role imports it again, and reports the error
         role_process.load(protocol)
     _serve(socket.socket(fileno=os.dup(0)))
     role_process.main(prepare)
 
 
 def _serve(requests: socket.socket) -> None:
-    """Fork a process at every request; returns in each of them, and never in the server's own."""
-    woken, waker = socket.socketpair()
-    waker.setblocking(False)
-    signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+    """Fork a process at every request; return only in the forked processes."""
+    wake_receiver, wake_sender = socket.socketpair()
+    wake_sender.setblocking(False)
+    signal.set_wakeup_fd(wake_sender.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     controls: dict[int, socket.socket] = {}
     killed: set[int] = set()
     while True:
         watched = {control: role for role, control in controls.items() if role not in killed}
-        ready = select.select([requests, woken, *watched], [], [])[0]
+        ready = select.select([requests, wake_receiver, *watched], [], [])[0]
         for closed in watched.keys() & set(ready):
             os.kill(watched[closed], signal.SIGKILL)
             killed.add(watched[closed])
-        if woken in ready:
-            woken.recv(4096)
+        if wake_receiver in ready:
+            wake_receiver.recv(4096)
             _report_ends(controls)
         if requests in ready:
             message, files, *_ = socket.recv_fds(requests, 1, 4)
@@ -187,18 +187,18 @@ def _serve(requests: socket.socket) -> None:
                 for role in controls:
                     os.kill(role, signal.SIGKILL)
                 os._exit(0)
-            alone = len(os.listdir("/proc/self/task")) == 1
+            single_threaded = len(os.listdir("/proc/self/task")) == 1
             role = os.fork()
             if not role:
-                for end in (requests, woken, waker, *controls.values()):
+                for end in (requests, wake_receiver, wake_sender, *controls.values()):
                     end.close()
-                _become_role(files, alone)
+                _become_role(files, single_threaded)
                 return
             *standard, control = files
             for file in standard:
                 os.close(file)
             controls[role] = socket.socket(fileno=control)
-            _tell(controls[role], role)
+            _write_line(controls[role], role)
 
 
 def _report_ends(controls: dict[int, socket.socket]) -> None:
@@ -207,16 +207,16 @@ def _report_ends(controls: dict[int, socket.socket]) -> None:
         if not role:
             return
         with controls.pop(role) as control:
-            _tell(control, status)
+            _write_line(control, status)
 
 
-def _tell(control: socket.socket, number: int) -> None:
-    with suppress(OSError):  # nobody wants to know any more
+def _write_line(control: socket.socket, number: int) -> None:
+    with suppress(OSError):  # the supervisor has closed it
         control.sendall(b"%d\n" % number)
 
 
-def _become_role(files: Sequence[int], alone: bool) -> None:
-    """Make this process, just forked, one of its own; if that is not safe, execute the role instead."""
+def _become_role(files: Sequence[int], single_threaded: bool) -> None:
+    """Detach this forked process from the server; if forking was unsafe, execute the role instead."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -225,10 +225,10 @@ def _become_role(files: Sequence[int], alone: bool) -> None:
         os.dup2(file, number)
     for file in files:
         os.close(file)
-    if not alone:  # a thread that another process had may have held any lock
+    if not single_threaded:  # another thread of the server may have held a lock
         os.execv(COMMAND[0], COMMAND)
     import numpy as np
 
-    # From the kernel, or all roles would draw alike. Nothing secret depends on it: no mask, key or noise of a
-    # run is drawn from NumPy.
+    # Seed NumPy from the kernel, or all roles would draw the same numbers. Nothing secret depends on it: no
+    # mask, key or noise of a run is drawn from NumPy.
     np.random.seed()

@@ -1,4 +1,4 @@
-"""One party's role as a process on this host, all others on theirs; how it ended.
+"""Run one party's role in a process on this host; the other parties run theirs on their hosts.
 
 The role runs in its own process, as under `local` (:mod:`mpc_spearman.launch.local`), so that even a crash
 ends with a documented exit code and a line in ``status.json``.
@@ -30,7 +30,7 @@ def run_party(
     watch: supervisor.Watch = lambda party, phase, done, of: None,
     note: supervisor.Note = lambda party, text: None,
 ) -> Result:
-    """Run one party's role and meet the others, each started on its own host; return its own result.
+    """Run one party's role, with the others on their own hosts; return this party's result.
 
     The plan has this party's local part. The run directory is ``out/<party>``; its ``status.json`` says that
     the run goes on, or how it ended, also where there is no result. If a data party's policy names no ledger,
@@ -39,12 +39,14 @@ def run_party(
 
     Raises the `MpcSpearmanError` that ended the run for this party.
     """
-    plan.party(party)  # refuses one that the plan does not have, before there is a folder of its name
+    plan.party(party)  # an unknown name is refused before its folder is made
     directory = out.absolute() / party
     with run_directory.locked(directory):
         run_directory.check_replaceable(directory)
         with Status(directory, party, plan.digest().hex()) as status:
-            approval = check_approval(plan, party)  # of the plan as it is written
+            approval = check_approval(
+                plan, party
+            )  # the approval is for the plan as written, without `_with_ledger`'s change
             plan = _with_ledger(plan, party, earlier_ledger, note)
             point = meeting_point(plan, party)
             machine.check(len(plan.names) - 1, coordinates=party == plan.names[0])
@@ -66,9 +68,10 @@ def run_party(
 
 
 def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.Note) -> Plan:
-    """Return the plan with a ledger for a data party: its policy's, or one that an earlier version has made.
+    """Return the plan with a ledger for a data party: its policy's, or the one of an earlier version.
 
-    `PlanError` if there is none. A run never begins one: it would forget what another has counted.
+    `PlanError` if there is no ledger. A run never makes one, since that would discard what earlier runs
+    counted.
     """
     owner = plan.party(party)
     if not isinstance(owner, DataParty) or owner.policy.ledger is not None:

@@ -124,7 +124,7 @@ def run_local(
         outcomes = supervisor.launch(assigned, frames, server, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
-            raise supervisor.said(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
+            raise supervisor.joint_error(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
         result = Result.load(staging / checked.informed)
         if target is not None:
             try:

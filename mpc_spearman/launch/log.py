@@ -1,4 +1,4 @@
-"""What happens in a run, through Python's `logging`: the logger ``mpc_spearman``, its handlers and formats.
+"""Log the events of a run with Python's `logging`: the logger ``mpc_spearman``, its handlers and formats.
 
 Records have a `party` and a `phase`, where they are about one. A phase that begins is of level DEBUG, what a
 party reports and how far a long phase is are INFO, what ends a run is ERROR. Only the commands attach
@@ -23,7 +23,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 def write(text: str, party: str = "", phase: str = "", level: int = logging.INFO) -> None:
-    """Log a text, which may quote what another party sent."""
+    """Log a text, which may quote another party."""
     LOGGER.log(level, "%s", text, extra={"party": party, "phase": phase})
 
 
@@ -67,7 +67,7 @@ def attached(file: Path | None, *, as_json: bool, stderr: bool) -> Iterator[None
 
 
 class _Subject(logging.Filter):
-    """Adds the party and phase of the last record to one without, as an error's, if one party has spoken."""
+    """Adds the last party and phase to a record without them, if only one party has logged."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What this machine has to have for a run, seen before anyone is met; why the kernel ended a process."""
+"""Check that this machine has what a run needs; count processes that were killed for memory."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pathlib import Path
 from mpc_spearman.errors import OutputError, SetupError
 from mpc_spearman.files import private_folder, temporary_folder
 
-# Files and threads that a role has open and running, at most (measured on runs of three parties), and how
-# many more each peer, each pair that the coordinator forwards, and each processor adds.
+# The most files and threads of a role (measured on runs of three parties), and how many more are needed for
+# each peer, each pair that the coordinator forwards, and each processor.
 _FILES, _THREADS = 64, 32
 _FILES_A_PEER, _THREADS_A_PEER, _THREADS_A_PROCESSOR = 8, 8, 3
-# Connections at the coordinator that have not proved who they are.
-_STRANGERS = 64
+# Connections at the coordinator that have not proved which party they are from.
+_UNKNOWN_CALLERS = 64
 # Bytes that a folder for temporary files must have room for, whatever the table.
 _TEMPORARY = 1 << 20
 
 
 def check(peers: int, *, coordinates: bool) -> None:
-    """Raise what this machine lacks for a role with so many peers.
+    """Check that this machine allows a role with `peers` peers its files, threads and temporary files.
 
-    `SetupError` for files or threads; `OutputError` if no temporary file can be written.
+    `SetupError` for too few files or threads; `OutputError` if no temporary file can be written.
     """
     pairs = peers * (peers - 1) // 2 if coordinates else 0
     _check_temporary()
-    _check_files(_FILES + _FILES_A_PEER * (peers + pairs) + (_STRANGERS if coordinates else 0))
+    _check_files(_FILES + _FILES_A_PEER * (peers + pairs) + (_UNKNOWN_CALLERS if coordinates else 0))
     processors = len(os.sched_getaffinity(0))
     _check_threads(_THREADS + _THREADS_A_PEER * (peers + pairs) + _THREADS_A_PROCESSOR * processors)
 
 
 def _check_temporary() -> None:
     folder = temporary_folder()
-    with private_folder(folder, "mpc-spearman-check-") as place:
+    with private_folder(folder, "mpc-spearman-check-") as test_folder:
         try:
-            (place / "bytes").write_bytes(bytes(_TEMPORARY))
+            (test_folder / "bytes").write_bytes(bytes(_TEMPORARY))
         except OSError as error:
             raise OutputError(f"cannot write to {folder}: {error.strerror}; set TMPDIR") from None
 
@@ -52,9 +52,9 @@ def _check_files(needed: int) -> None:
 
 
 def _check_threads(needed: int) -> None:
-    """Start so many threads at once: limits of the user, of a service and of a container all count."""
-    over = threading.Event()
-    threads = [threading.Thread(target=over.wait, daemon=True) for _ in range(needed)]
+    """Check by starting `needed` threads: limits of the user, of a service and of a container all count."""
+    release = threading.Event()
+    threads = [threading.Thread(target=release.wait, daemon=True) for _ in range(needed)]
     started = 0
     try:
         for thread in threads:
@@ -66,7 +66,7 @@ def _check_threads(needed: int) -> None:
             "processes (ulimit -u; TasksMax of a service; a container's limit of pids)"
         ) from None
     finally:
-        over.set()
+        release.set()
         for thread in threads[:started]:
             thread.join()
 

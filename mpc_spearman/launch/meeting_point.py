@@ -1,4 +1,4 @@
-"""Where a party meets the others, by plan and environment, and with which keys."""
+"""The address at which a party meets the others, from its plan and environment; and the keys."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mpc_spearman.parties import Role
 
 @dataclass(frozen=True)
 class MeetingPoint:
-    """Where the coordinator is; by default on this machine, at a port that the supervisor passes on.
+    """The coordinator's address; by default on this machine, at a port that the supervisor passes on.
 
-    Others dial it at `host` and `port`; it listens at `bind`, or if that is empty at all addresses. Where it
-    is `patient`, a party that is lost or leaves before all have met is waited for again: not where somebody
-    else has started all roles, and sees how they end.
+    Others dial it at `host` and `port`; it listens at `bind`, or if that is empty at all addresses. If it is
+    `patient`, all wait again for a party that is lost or leaves before all have met. It is not where one
+    program has started all roles, and sees how they end.
     """
 
     host: str = ""
@@ -32,7 +32,7 @@ class MeetingPoint:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Keys made for one run by whoever starts all of its roles; no file and no plan has them.
+    """Keys for one run, made by the program that starts all its roles; no file and no plan has them.
 
     `key` is a party's own private key in hexadecimal; `identities` are everybody's public keys by party.
     """
@@ -42,18 +42,21 @@ class Rehearsal:
 
     @classmethod
     def of(cls, names: tuple[str, ...]) -> dict[str, Rehearsal]:
-        """Make everybody's, by party."""
-        made = {name: Identity.new() for name in names}
-        public = {name: str(identity) for name, identity in made.items()}
-        return {name: cls(identity.key.private_bytes_raw().hex(), public) for name, identity in made.items()}
+        """Return new keys for each party, by its name."""
+        identities = {name: Identity.new() for name in names}
+        public = {name: str(identity) for name, identity in identities.items()}
+        return {
+            name: cls(identity.key.private_bytes_raw().hex(), public) for name, identity in identities.items()
+        }
 
 
 def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.environ) -> MeetingPoint:
-    """Find out where a party meets the others, each started by itself.
+    """Return the address at which a party meets the others, where each is started on its own.
 
-    In the `environment` ``MASTER_ADDR`` and ``MASTER_PORT`` come before the plan's ``network.address`` and
-    ``network.port``. Under torchrun ``MASTER_PORT`` is its agent's and not the run's. `PlanError` if nothing
-    says where, torchrun has the port, or a party has no identity yet; `HandshakeError` if ``RANK`` or
+    In the `environment` ``MASTER_ADDR`` and ``MASTER_PORT`` override the plan's ``network.address`` and
+    ``network.port``. Under torchrun ``MASTER_PORT`` is the port of its agent, not of the run. `PlanError` if
+    no address is given, torchrun uses the same port, or a party has no identity yet; `HandshakeError` if
+    ``RANK`` or
     ``WORLD_SIZE`` contradict the plan.
     """
     roster = plan.roster(party)
@@ -82,48 +85,48 @@ def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.en
             f"network.port: torchrun itself uses port {port}; give it another --master_port, or the plan "
             "another network.port"
         )
-    unknown = [name for name, identity in plan.identities.items() if identity is None]
-    if unknown:
+    without_identity = [name for name, identity in plan.identities.items() if identity is None]
+    if without_identity:
         raise PlanError(
-            f"this plan is a draft, without an identity of {' and '.join(unknown)}: `mpc-spearman init "
-            "--party NAME` makes a key, and prints the identity to put below the party's name"
+            f"this plan is a draft, without an identity of {' and '.join(without_identity)}: `mpc-spearman "
+            "init --party NAME` makes a key, and prints the identity to put below the party's name"
         )
     if plan.party(party).key is None:
         raise PlanError(
             f"party {party} has no key: give `key`, the file that `mpc-spearman init --party {party}` has "
             "made, beside its name"
         )
-    dialled = plan.network.port if torchrun else port
-    bind, port = host if is_loopback(host) else "", dialled
+    port = plan.network.port if torchrun else port
+    bind = host if is_loopback(host) else ""
     listen = plan.parties.coordinator.listen
     if listen is not None and roster.me.role is Role.COORDINATOR:
         bind, port = host_and_port(listen, any_address=True)
     return MeetingPoint(host, port, bind, patient=not torchrun)
 
 
-def own_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
-    """Return a party's key, and everybody's public keys.
+def party_signer(plan: Plan, party: str, rehearsal: Rehearsal | None) -> Signer:
+    """Return a party's private key with everybody's public keys.
 
-    `PlanError` if its key file cannot be used, or is not the key of its own line in the plan.
+    `PlanError` if its key file cannot be used, or is not the key of the party's identity in the plan.
     """
     if rehearsal is not None:
-        made = Identity(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(rehearsal.key)))
-        return Signer(made, rehearsal.identities, rehearsal=True)
+        temporary = Identity(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(rehearsal.key)))
+        return Signer(temporary, rehearsal.identities, rehearsal=True)
     me, identities = plan.party(party), {name: line or "" for name, line in plan.identities.items()}
     assert me.key is not None
-    key_pair = Identity.read(me.key, f"key of party {me.name}")
-    if str(key_pair) != me.identity:
-        whose = next((name for name, identity in identities.items() if identity == str(key_pair)), None)
-        holder = (
-            f"the key of party {whose} in this plan"
-            if whose
-            else f"{key_pair}, and the plan has {me.identity}"
+    identity = Identity.read(me.key, f"key of party {me.name}")
+    if str(identity) != me.identity:
+        key_owner = next((name for name, line in identities.items() if line == str(identity)), None)
+        actual = (
+            f"the key of party {key_owner} in this plan"
+            if key_owner
+            else f"{identity}, and the plan has {me.identity}"
         )
         raise PlanError(
-            f"key of party {me.name}: {me.key} is {holder}; name the file of that identity, or put the key's "
+            f"key of party {me.name}: {me.key} is {actual}; name the file of that identity, or put the key's "
             "identity into everybody's plan"
         )
-    return Signer(key_pair, identities, rehearsal=False)
+    return Signer(identity, identities, rehearsal=False)
 
 
 def _number(environment: Mapping[str, str], name: str, default: int) -> int:

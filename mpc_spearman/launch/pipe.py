@@ -1,12 +1,12 @@
-"""What the supervisor and a role's process say to each other over that one's standard input and output.
+"""The messages between the supervisor and a role's process, over the process's standard input and output.
 
-Input: one line of JSON (:class:`Assignment`), then, where `frame` is its length, a table as an Arrow stream.
-It stays open as a lifeline: when it ends, the supervisor is gone and so is this process. A further line says
-where others of a meeting are to dial, or names a party whose process ended, and how, in case this one still
-waits for it to join.
+Input: one line of JSON (:class:`Assignment`), then a table as an Arrow stream, of `Assignment.frame` bytes.
+The input stays open: when it ends, the supervisor has ended, and this process ends too. Each further line
+either gives the address at which to dial the coordinator, or names a party whose process ended, and how, in
+case this one still waits for it to join.
 
 Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``usage``, ``address``, ``error``,
-``done``. What anything else prints goes to standard error.
+``done``. Other code that prints writes to standard error.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:  # a fork server and the command that starts it import little
     from mpc_spearman.network.addresses import Address
     from mpc_spearman.wire.meter import Meter
 
-# Seconds between reports on what this process uses.
-_MEASURED = 2.0
+# Seconds between reports of memory and bytes.
+_USAGE_INTERVAL = 2.0
 # Seconds between reports on how much of a phase is done.
-_PAUSE = 0.05
+_PROGRESS_INTERVAL = 0.05
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the supervisor asks of a role's process; as dictionaries, since it travels as JSON.
+    """What a role's process gets to run: the plan, the party, addresses and folders, in types of JSON.
 
     The `plan` has this party's local part and no other's, the `environment` no address of another party's
     database. `out` is the run directory, and `folder` the process's current one. `rehearsal` has keys if all
@@ -70,16 +70,16 @@ class Assignment:
         keep_ranks: Path | None = None,
         plan_name: str = "",
     ) -> Assignment:
-        """Assign a role; as one of `roles` that share this machine's processors, if nothing else is said."""
+        """Return a role's assignment; unless OMP_NUM_THREADS is set, `roles` roles share the processors."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
-        not_its_own = plan.addresses_of_others(party)
+        others_addresses = plan.addresses_of_others(party)
         return cls(
             plan=plan.restricted_to(party).model_dump(mode="json"),
             party=party,
             meeting_point=asdict(point),
             out=str(out),
             environment={"OMP_NUM_THREADS": str(share)}
-            | {name: value for name, value in os.environ.items() if name not in not_its_own},
+            | {name: value for name, value in os.environ.items() if name not in others_addresses},
             folder=os.getcwd(),
             rehearsal=None if rehearsal is None else asdict(rehearsal),
             approval=None if approval is None else approval.model_dump(mode="json"),
@@ -88,7 +88,7 @@ class Assignment:
         )
 
     def line(self) -> bytes:
-        """Return it as a line of JSON."""
+        """Return the assignment as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
@@ -105,11 +105,11 @@ class Supervisor:
         #: Counts what the role sends and receives, once it runs.
         self.meter: Meter | None = None
         self._shown, self._shown_at = "", 0.0
-        self._heard = threading.Condition()
+        self._address_arrived = threading.Condition()
         self._address: tuple[str, int] | None = None
 
     def assignment(self) -> tuple[Assignment, bytes]:
-        """Read the assignment, and the table if it brings one; from then on watch the lifeline."""
+        """Return the assignment and its table (empty if none); from now on end when the supervisor ends."""
         assignment = Assignment(**json.loads(self._input.readline()))
         stream = self._input.read(assignment.frame)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
@@ -117,43 +117,43 @@ class Supervisor:
         return assignment, stream
 
     def say(self, **report: object) -> None:
-        """Report one thing."""
+        """Write one report to the supervisor."""
         with self._lock:
             print(json.dumps(report), file=self._reports, flush=True)
 
     def note(self, text: str) -> None:
-        """Report what is worth a sentence."""
+        """Report a sentence for whoever watches the run."""
         self.say(note=text)
 
     def progress(self, phase: str, done: int, of: int) -> None:
-        """Report how much of a phase is done: when it begins, when it is done, and now and then between."""
+        """Report how much of a phase is done: at its beginning, at its end, and at intervals in between."""
         now = time.monotonic()
-        if phase != self._shown or done in (0, of) or now - self._shown_at > _PAUSE:
+        if phase != self._shown or done in (0, of) or now - self._shown_at > _PROGRESS_INTERVAL:
             self._shown, self._shown_at = phase, now
             self.say(phase=phase, done=done, of=of)
 
     def fail(self, error: MpcSpearmanError) -> None:
-        """Report an error and end the process with its code; what other threads do no longer matters."""
+        """Report an error and end the process at once, with the error's exit code."""
         self.report_usage()
         self.say(error=type(error).__name__, text=str(error), about=error.about, heard=error.heard)
         sys.stderr.flush()
         os._exit(error.exit_code)
 
     def joined(self) -> None:
-        """Note that the links are up: from now on they tell of lost peers."""
+        """Note that the links are connected: from now on they detect lost peers themselves."""
         with self._lock:
             self._joined = True
 
-    def tell(self, address: Address) -> None:
-        """Have the other roles told where the coordinator listens."""
+    def announce_address(self, address: Address) -> None:
+        """Send the address at which the coordinator listens to the other roles, through the supervisor."""
         self.say(address=[address.host, address.port])
 
-    def ask(self) -> Address:
-        """Wait until the coordinator has said where it listens."""
+    def coordinator_address(self) -> Address:
+        """Wait until the coordinator has announced its address; return it."""
         from mpc_spearman.network.addresses import Address
 
-        with self._heard:
-            self._heard.wait_for(lambda: self._address is not None)
+        with self._address_arrived:
+            self._address_arrived.wait_for(lambda: self._address is not None)
         assert self._address is not None
         return Address(*self._address)
 
@@ -166,34 +166,36 @@ class Supervisor:
     def _measure(self) -> None:
         while True:
             self.report_usage()
-            time.sleep(_MEASURED)
+            time.sleep(_USAGE_INTERVAL)
 
     def _watch(self) -> None:
         for line in self._input:
             news = json.loads(line)
             if "address" in news:
-                with self._heard:
+                with self._address_arrived:
                     self._address = tuple(news["address"])
-                    self._heard.notify_all()
+                    self._address_arrived.notify_all()
             elif not self._joined:
-                self.fail(_ended(news["lost"], news["about"]))
+                self.fail(_lost_party_error(news["lost"], news["about"]))
         os._exit(1)
 
 
-def _ended(party: str, about: list[str] | None) -> MpcSpearmanError:
-    """Turn the news that a party's process has ended, and what it has reported, into this party's error."""
+def _lost_party_error(party: str, about: list[str] | None) -> MpcSpearmanError:
+    """Return this party's error after another's process has ended; `about` is its notice, if any."""
     from mpc_spearman.wire.aborts import from_notice
     from mpc_spearman.wire.meter import PHASES
 
     if about is None:
         return PeerDied(f"party {party} ended before all had joined", ("PeerDied", party, "connect"))
-    name, whose, phase = about
+    name, failed_party, phase = about
     phase = phase if phase in PHASES else PHASES[0]
-    return from_notice(name, whose, phase, sender=f"party {party}", parties={whose})
+    return from_notice(name, failed_party, phase, sender=f"party {party}", parties={failed_party})
 
 
 def read_error(report: dict[str, Any]) -> MpcSpearmanError:
-    """Rebuild the error a role's process reported."""
+    """Return the error that a role's process reported."""
     about = report["about"]
-    known = ERRORS.get(report["error"], MpcSpearmanError)
-    return known(report["text"], None if about is None else tuple(about), heard=report.get("heard", False))
+    error_class = ERRORS.get(report["error"], MpcSpearmanError)
+    return error_class(
+        report["text"], None if about is None else tuple(about), heard=report.get("heard", False)
+    )

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live display on a terminal, lines in a log or a notebook."""
+"""Show the progress of a run: a live display on a terminal, lines in a log or a notebook."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mpc_spearman.launch import log
 from mpc_spearman.units import human_seconds, printable
 
 # Seconds between two lines about the same phase of the same party.
-_EVERY = 10.0
+_REPORT_INTERVAL = 10.0
 
-#: Takes a text, and the party and phase that it is about.
+#: Shows a text, with the party and the phase that it is about.
 Say = Callable[[str, str, str], None]
 
 
 def in_notebook() -> bool:
-    """Tell whether this is a notebook's kernel, where a run shows its progress unasked."""
+    """Return whether this is a notebook's kernel, where runs show progress by default."""
     return "ipykernel" in sys.modules
 
 
@@ -36,9 +36,9 @@ def shown(
 ) -> Iterator[Display]:
     """Show and log the progress of each party while the block runs.
 
-    On a terminal that is one live line per party, with the time left. The log, and a notebook, get what the
-    parties have to say, and a line every ten seconds in a long phase. `heading` are lines to begin with.
-    `quiet` leaves the log alone. `console` is in place of standard error.
+    A terminal shows one live line per party, with the time left. The log, and a notebook, get the parties'
+    notes, and a line every ten seconds in a long phase. `heading` are the first lines. With `quiet` only the
+    log is written. `console` replaces standard error.
     """
     if console is None and in_notebook() and not quiet:
         page = Console(force_jupyter=False, width=110)
@@ -61,32 +61,32 @@ def shown(
 
 
 class Display:
-    """Takes what the supervisor of a run reports, and makes lines of it; the first names the parties."""
+    """Writes lines about what the supervisor of a run reports; the first line names the parties."""
 
     def __init__(self, say: Say, parties: Sequence[str]) -> None:
         self._say, self._parties = say, parties
-        # The phase that each party is in, since when, and when a line last said so.
+        # The phase that each party is in, its beginning, and the time of the last line about it.
         self._work: dict[str, tuple[str, float, float]] = {}
         self._last: dict[str, str] = {}
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
-        """Take note of how much of a phase is done; `of` is 0 where nobody knows how much there is."""
+        """Show how much of a phase is done; `of` is 0 where the whole is unknown."""
         now = time.monotonic()
         if self._parties and not self._work:
             self._say(f"running: {', '.join(self._parties)}", "", "")
-        known, began, said = self._work.get(party, ("", now, now))
-        if known != phase:
-            began = said = now
+        last_phase, began, reported = self._work.get(party, ("", now, now))
+        if last_phase != phase:
+            began = reported = now
             log.write("begins", party, phase, logging.DEBUG)
-        if of and now - said > _EVERY:
-            said = now
+        if of and now - reported > _REPORT_INTERVAL:
+            reported = now
             left = f", about {human_seconds((of - done) * (now - began) / done)} left" if done else ""
             self._say(f"{done:,} of {of:,}{left}", party, phase)
-        self._work[party] = phase, began, said
+        self._work[party] = phase, began, reported
 
     def note(self, party: str, text: str) -> None:
-        """Show what a party reports."""
-        if self._last.get(party) != text:  # who waits says so again and again
+        """Show a note of a party, unless it repeats the last one."""
+        if self._last.get(party) != text:  # a party that waits repeats its note
             self._say(text, party, self._work.get(party, ("start", 0, 0))[0])
         self._last[party] = text
 

@@ -1,4 +1,4 @@
-"""A party's part in its meeting: from where it meets the others to the connections with them."""
+"""Meet the other parties of a run: from the plan and the address to the connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from mpc_spearman.config import DataParty, Plan, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.identity import Signer, public_key
-from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal, own_signer
+from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal, party_signer
 from mpc_spearman.launch.pipe import Supervisor
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Settings
@@ -22,9 +22,9 @@ from mpc_spearman.wire.meter import Meter
 
 
 class Rendezvous:
-    """A party's part in its meeting; `rehearsal` where its key is in no file.
+    """How one party meets the others; `rehearsal` has its key where no file has it.
 
-    `supervisor` passes on where the coordinator on this machine listens, and shows notes.
+    `supervisor` passes on the address of a coordinator on this machine, and shows notes.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class Rendezvous:
         self._joins = False
 
     def ready(self) -> Signer:
-        """Take this party's key, before anything else is done, and see that this machine allows it.
+        """Return this party's key, after checking that this machine allows TLS with it; call this first.
 
-        `PlanError` as `own_signer`; `TlsError` as `Tls.check`.
+        `PlanError` as `party_signer`; `TlsError` as `Tls.check`.
         """
-        signer = own_signer(self._plan, self._roster.me.name, self._rehearsal)
+        signer = party_signer(self._plan, self._roster.me.name, self._rehearsal)
         peers = {peer: public_key(signer.identities[peer.name]) for peer in self._roster.peers}
         self._tls = Tls(signer.identity, peers)
         self._tls.check()
@@ -50,9 +50,9 @@ class Rendezvous:
     def join(self, meter: Meter, agree: Callable[[Sockets], None]) -> None:
         """Meet the other parties, and connect to each of them.
 
-        `agree` agrees with all peers over connections, which are those of the run once this returns. Until
-        then a party can be lost, and all connect and agree anew. The meter is told how each pair is
-        connected, and what is forwarded.
+        `agree` agrees on keys with all peers over the connections. If a party is lost meanwhile, all connect
+        again, and `agree` is called again; the run uses the last connections. `meter` gets how each pair is
+        connected, and the bytes that are forwarded.
 
         Raises `NetworkError`, `HandshakeError`, `TlsError` or one of their kinds: docs/errors.md.
         """
@@ -61,13 +61,13 @@ class Rendezvous:
         self._supervisor.joined()
 
     def decline(self, error: Exception) -> None:
-        """Tell all others, if they can be reached, that this process has failed and will not come.
+        """Send the others, if they can be reached, the notice that this party failed before it joined.
 
-        Once `join` has been called, that has told them.
+        Do nothing once `join` has been called, which sends the notice itself.
         """
         if self._joins or self._tls is None or not self._point.host:
-            return  # it cannot show who it is, or the supervisor tells the others
-        # Now: they may not be there yet. The error itself is printed when this process ends with it.
+            return  # it cannot prove who it is, or the supervisor informs the others
+        # Note it now, since the others may not have joined yet. The error is printed when this process ends.
         self._supervisor.note(f"cannot take part ({type(error).__name__}), and tries to tell the others")
         with suppress(NetworkError, HandshakeError, PlanError, type(error)):
             self._meet(Meter(), lambda sockets: None, error)
@@ -79,17 +79,17 @@ class Rendezvous:
             meter.ways = ways
             agree(sockets)
 
-        def carried(low: int, high: int, size: int) -> None:
+        def count_forwarded(low: int, high: int, size: int) -> None:
             meter.passed((names[low], names[high]), size, size)
 
         point, settings, supervisor = self._point, self._settings(), self._supervisor
-        there = Address(point.host, point.port)
+        address = Address(point.host, point.port)
         if roster.me == roster.coordinator:
-            announce = (lambda address: None) if point.host else supervisor.tell
-            meeting = CoordinatorMeeting(roster, settings, agree_over, carried)
+            announce = (lambda address: None) if point.host else supervisor.announce_address
+            meeting = CoordinatorMeeting(roster, settings, agree_over, count_forwarded)
             meeting.attend(Address(point.bind, point.port), announce, fault)
         else:
-            find = (lambda: there) if point.host else supervisor.ask
+            find = (lambda: address) if point.host else supervisor.coordinator_address
             DataPartyMeeting(roster, settings, agree_over).attend(find, fault)
 
     def _settings(self) -> Settings:

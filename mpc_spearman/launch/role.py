@@ -1,4 +1,4 @@
-"""Run one role of a plan in this process: what every process of a role calls."""
+"""Run one role of a plan in this process; every process of a role calls `run_role`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mpc_spearman.run import Run
 
 
 def run_role(run: Run, frame: pa.Table | None = None) -> Result:
-    """Run one party's role, from its own key and table to farewell; return its own result, with its costs.
+    """Run one party's role from its key and table to the farewell; return its result, with its costs.
 
-    When this returns, every party has finished. If this party fails, also before it has met anyone, the
-    others are told the error's class, and no more. `frame` is this party's table, if that is not a file.
+    When this returns, every party has finished. If this party fails, even before the meeting, the others get
+    the error's class, and no more. `frame` is this party's table, if that is not a file.
     """
     with run.opened:
         try:

@@ -1,4 +1,4 @@
-"""The process of one role, which a fork server forks: from its assignment to its results on the disk."""
+"""The process of one role, which a fork server forks: read the assignment, run, write the results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pathlib import Path
 from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.launch.pipe import Assignment, Supervisor
 
-#: Modules of a role beside its protocol's that are slow to import, and that otherwise would be in a phase.
-_SLOW = (
+#: Modules that are slow to import, in addition to the protocol's; they are imported before a phase is timed.
+_SLOW_MODULES = (
     "pyarrow.csv",
     "pyarrow.pandas_compat",
     "scipy.special",
     "mpc_spearman.launch.rendezvous",
     "mpc_spearman.launch.role",
 )
-# From glibc's <malloc.h>: from how much free memory on the end of a heap goes back to the kernel, and from
-# which size on a block has pages of its own, which do so at once.
+# From glibc's <malloc.h>. Free memory at the end of a heap goes back to the kernel above the first limit.
+# Blocks above the second one have pages of their own, which go back as soon as the block is freed.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEPT = {_M_TRIM_THRESHOLD: 1 << 26, _M_MMAP_THRESHOLD: 1 << 25}
+_MALLOC_LIMITS = {_M_TRIM_THRESHOLD: 1 << 26, _M_MMAP_THRESHOLD: 1 << 25}
 
 #: Called in a role's process before the role runs.
 Prepare = Callable[[Assignment, Supervisor], None]
@@ -34,8 +34,8 @@ Prepare = Callable[[Assignment, Supervisor], None]
 def main(prepare: Prepare = lambda assignment, supervisor: None) -> None:
     """Run the role that the supervisor asks for.
 
-    `prepare` is what a program that executes this, in place of the package's own, does first: to record, to
-    break. It can change the assignment's dictionaries, and the supervisor's `say`.
+    `prepare` runs first: tests use it to record messages or to cause failures. It can change the assignment's
+    dictionaries, and the supervisor's `say`.
     """
     keep_freed_memory()
     supervisor = Supervisor()
@@ -52,56 +52,56 @@ def main(prepare: Prepare = lambda assignment, supervisor: None) -> None:
         supervisor.fail(_unexpected(assignment.party, error))
     supervisor.report_usage()
     supervisor.say(done=True)
-    # Everything is written and everyone has said farewell: nothing is left that an orderly exit would do.
+    # Everything is written and every party has sent its farewell, so an orderly exit would only take time.
     os._exit(0)
 
 
 def keep_freed_memory() -> None:
-    """Let glibc keep what is freed: to take pages anew for every block takes as long as the work on it."""
+    """Let glibc keep freed memory: getting new pages for a block takes as long as the work on it."""
     with suppress(AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
-        for parameter, value in _KEPT.items():
+        for parameter, value in _MALLOC_LIMITS.items():
             mallopt(parameter, value)
 
 
 def load(protocol: str | None = None) -> None:
-    """Import what roles need and that takes time, so that it is in no phase of a run.
+    """Import the modules that are slow to import, so that the time counts in no phase of a run.
 
-    Without a protocol what that needs is left out: a role imports it once it has read its own table.
+    Without `protocol`, its modules are left out: a role imports them once it has read its table.
     """
-    gc.disable()  # to look for garbage in what stays would take a quarter of the time
+    gc.disable()  # collecting garbage among modules would take a quarter of the time
     try:
         from threadpoolctl import threadpool_info
 
         from mpc_spearman.engines.engine import engine_for
         from mpc_spearman.results import report
 
-        for name in _SLOW:
+        for name in _SLOW_MODULES:
             import_module(name)
         if protocol is not None:
             engine_for(protocol)
-            threadpool_info()  # it remembers where all libraries are, which would take every role 20 ms
+            threadpool_info()  # it caches the paths of all libraries, which would take every role 20 ms
         report.page()
-        gc.freeze()  # nor is any looked for there later
+        gc.freeze()  # no later collection looks at these modules either
     finally:
         gc.enable()
 
 
 def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
-    """Say what and where, for a report, but not the error's own text: it may quote what is in a cell."""
-    where = "".join(traceback.format_tb(error.__traceback__)[-4:]).rstrip()
+    """Return an error that names an unexpected one's class and place; its text could quote a cell."""
+    lines = "".join(traceback.format_tb(error.__traceback__)[-4:]).rstrip()
     return MpcSpearmanError(
         f"party {party} stopped with an unexpected {type(error).__name__}; please report it with these lines:"
-        f"\n{where}"
+        f"\n{lines}"
     )
 
 
 def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     from mpc_spearman.config import Approval, Plan
 
-    plan = Plan.model_validate(assignment.plan)  # the launcher's, which has checked it
+    plan = Plan.model_validate(assignment.plan)  # the launcher has checked it
     supervisor.say(phase="start", party=assignment.party, done=0, of=0)
-    # Only now the slow imports, so that a bad assignment fails fast.
+    # The slow imports come after the plan, so that an invalid assignment fails fast.
     load()
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
@@ -112,7 +112,7 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
     from mpc_spearman.results.run_directory import Room
     from mpc_spearman.run import Run, processors
 
-    # A fork server has loaded the libraries such that they start no threads.
+    # The fork server has loaded the libraries with one thread: allow this role its share.
     threadpool_limits(processors())
     made, approval = assignment.rehearsal, assignment.approval
     point = MeetingPoint(**assignment.meeting_point)

@@ -1,9 +1,9 @@
-"""Where every process of this package begins: ``python start.py MODULE ARGUMENTS`` calls MODULE's `main`.
+"""The program of every process of this package: ``python start.py MODULE ARGUMENTS`` calls MODULE's `main`.
 
-``python -m`` would put the current folder before all others, and a script its own: a file ``random.py`` there
-would be executed in a process that holds a private table. (``python -P`` does not, from Python 3.11 on.) Here
-nothing is importable but what is installed or in ``PYTHONPATH``, and this package: the very one whose file
-this is, though the folder that it lies in, which may be a clone and the current one, is on no path.
+``python -m`` would put the current folder first on the path, and a script its own folder: a file
+``random.py`` there would be executed in a process that holds a private table. (``python -P`` avoids that,
+from Python 3.11 on.) Here only installed modules, those in ``PYTHONPATH``, and this package can be imported.
+The package is the one that this file belongs to, even if its folder is not on the path.
 """
 
 from __future__ import annotations

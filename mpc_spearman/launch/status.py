@@ -1,4 +1,4 @@
-"""``status.json`` among a party's results: that its run goes on, or how it ended, for whoever watches.
+"""``status.json`` in a party's folder of results: whether its run goes on, or how it ended.
 
 While it says ``running``, ``updated`` is at most some seconds old. If it is older, the process was killed, or
 the machine went down: nobody else writes the file, and an earlier run's ending is replaced at the beginning.
@@ -22,7 +22,7 @@ from mpc_spearman.launch.supervisor import Usage
 from mpc_spearman.results import run_directory
 
 # Seconds between two versions of the file.
-_EVERY = 5.0
+_WRITE_INTERVAL = 5.0
 _SIGNALS = 128
 
 
@@ -53,30 +53,30 @@ class Status:
             "ended": None,
             "result": "none",
         }
-        self._earlier = self._result_file()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._keep_up, name="status", daemon=True)
+        self._earlier_result = self._result_file_id()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._write_at_intervals, name="status", daemon=True)
 
     def watch(self, phase: str) -> None:
-        """Note the phase that the role is in."""
+        """Store the phase that the role is in, for the next version of the file."""
         self._content["phase"] = phase
 
     def measure(self, usage: Usage) -> None:
-        """Note what the role uses."""
+        """Store the memory and bytes of the role, for the next version of the file."""
         self._content |= {
             "memory_bytes": usage.memory, "bytes_sent": usage.sent, "bytes_received": usage.received
         }  # fmt: skip
 
     def __enter__(self) -> Status:
         self._write(first=True)
-        with suppress(RuntimeError):  # no thread may be started: then the run ends at once, and says so
+        with suppress(RuntimeError):  # no thread can be started: then the run ends at once with that error
             self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
+        self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
         self._content |= {
@@ -92,29 +92,29 @@ class Status:
             if error is None:
                 raise
 
-    def _result_file(self) -> tuple[int, int] | None:
-        """Return what tells the file of a result from another run's; None if there is none."""
+    def _result_file_id(self) -> tuple[int, int] | None:
+        """Return the inode and time of the result file, which differ between runs; None if there is none."""
         try:
             about = (self._directory / "result.json").stat()
         except OSError:
             return None
         return about.st_ino, about.st_mtime_ns
 
-    def _keep_up(self) -> None:
-        while not self._over.wait(_EVERY):
+    def _write_at_intervals(self) -> None:
+        while not self._ended.wait(_WRITE_INTERVAL):
             try:
                 self._write()
             except OutputError:  # a disk that is full for a while ends no run
                 continue
 
     def _write(self, *, first: bool = False) -> None:
-        result = self._result_file()
+        result = self._result_file_id()
         self._content |= {
             "updated": _now(),
             "result": "none"
             if result is None
             else "of an earlier run"
-            if result == self._earlier
+            if result == self._earlier_result
             else "here",
         }
         text = json.dumps(self._content, indent=2) + "\n"

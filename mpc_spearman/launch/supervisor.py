@@ -1,7 +1,7 @@
-"""Start roles as processes of their own on this machine, and record how each of them ends.
+"""Start each role in its own process on this machine, and record how each process ends.
 
 The processes share no memory: each gets its own part of the plan, and its table if that is a DataFrame,
-through a pipe. They cannot outlive the supervisor, whose end of the pipe is their lifeline.
+through a pipe. A process ends when the supervisor's end of the pipe closes.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from mpc_spearman.launch.pipe import Assignment, read_error
 from mpc_spearman.units import human_seconds
 from mpc_spearman.wire.aborts import distance_from_cause
 
-#: Seconds the other roles have to end by themselves once one has failed: they are told by it, and stop.
+#: Seconds that the other roles have to end by themselves once one has failed and sent them its notice.
 GRACE = 8.0
 
-# The phase in which a party reads its own table, and has met nobody yet.
+# The phase in which a party reads its own table, before the meeting.
 _READING = "load"
-# The phase in which a party waits for others, and says for whom.
+# The phase in which a party waits for others, and itself reports for whom.
 _WAITING = "connect"
 
-#: Told of progress: party, phase, steps done, steps in all (0 where unknown).
+#: Called with progress: party, phase, steps done, steps in all (0 where unknown).
 Watch = Callable[[str, str, int, int], None]
-#: Told of what is worth a sentence: party, text.
+#: Called with a sentence for whoever watches the run: party, text.
 Note = Callable[[str, str], None]
 
 
-# Seconds of a phase after which a line says what it uses, where nobody knows how much there is to do.
-_SILENT = 10.0
+# Seconds after which a line reports a phase of unknown length.
+_QUIET_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a role's process uses at a moment: bytes in memory, bytes sent and received so far."""
+    """Bytes in memory of a role's process, and bytes that it has sent and received so far."""
 
     memory: int
     sent: int
     received: int
 
 
-#: Told every few seconds what a role uses.
+#: Called every few seconds with a role's usage.
 Measure = Callable[[Usage], None]
 
 
@@ -80,29 +80,29 @@ class _Child:
     ) -> None:
         self.party = assignment.party
         self.phase = "start"
-        # Since when the role is in its phase, when a line last said so, and whether it says how far it is.
-        self._began = self._said = time.monotonic()
-        self._counts = False
+        # The beginning of the role's phase, the last line about it, and whether it reports a number of steps.
+        self._began = self._reported = time.monotonic()
+        self._reports_steps = False
         self.error: MpcSpearmanError | None = None
         self.done = False
         self.stopped = False
-        self._complaints: list[str] = []
+        self._stderr_lines: list[str] = []
         self._killed_before = oom_kills()
         self.process = server.start(assignment)
         self._start(self._feed, replace(assignment, frame=len(frame)).line() + frame)
-        self._readers = [self._start(self._listen, events), self._start(self._complain)]
+        self._readers = [self._start(self._read_reports, events), self._start(self._read_stderr)]
         self._waiter = self._start(self._wait, events)
 
-    def lost(self, ended: Outcome) -> None:
-        """Tell the process that another party's process ended: of its error what a peer may hear."""
+    def report_loss(self, ended: Outcome) -> None:
+        """Tell the process that another party's process ended, with the notice of its error."""
         about = None if ended.error is None or ended.kind != "raised" else ended.error.about
         if about is None and ended.kind == "raised":
             about = (type(ended.error).__name__, ended.party, ended.phase)
-        self.tell(lost=ended.party, about=about)
+        self.send(lost=ended.party, about=about)
 
-    def tell(self, **news: object) -> None:
-        """Tell the process something while it runs."""
-        # In a thread of its own: a process that is stopped reads nothing, and the pipe may be full.
+    def send(self, **news: object) -> None:
+        """Write a message to the running process."""
+        # In a new thread, since the pipe may be full, and a stopped process does not read it.
         self._start(self._feed, json.dumps(news).encode() + b"\n")
 
     def kill(self) -> None:
@@ -112,15 +112,15 @@ class _Child:
             self.process.kill()
 
     def silence(self) -> str:
-        """Return now and then a sentence on a long phase in which the role says nothing by itself."""
+        """Return a sentence on a long phase that the role does not report itself, at intervals; else ''."""
         now = time.monotonic()
-        if self._counts or self.phase == _WAITING or now - self._said < _SILENT:
+        if self._reports_steps or self.phase == _WAITING or now - self._reported < _QUIET_SECONDS:
             return ""
-        self._said = now
+        self._reported = now
         return f"{self.phase} goes on, for {human_seconds(now - self._began)} so far"
 
     def frozen(self) -> bool:
-        """Tell whether a signal has stopped the process: it will not end by itself."""
+        """Return whether a signal has stopped the process, so that it cannot end by itself."""
         try:
             status = Path("/proc", str(self.process.pid), "stat").read_text(encoding="utf-8")
         except OSError:
@@ -138,11 +138,11 @@ class _Child:
             reader.join(5.0)
             if not reader.is_alive():
                 pipe.close()
-        with suppress(OSError):  # what could not be fed to it any more
+        with suppress(OSError):  # bytes that the process did not read
             self.process.stdin.close()
 
     def outcome(self, seconds: float) -> Outcome:
-        """Say how it ended."""
+        """Return how the process ended."""
         code = self.process.returncode
         assert code is not None
         kind: Literal["returned", "raised", "died", "stopped"]
@@ -158,7 +158,7 @@ class _Child:
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         if code == -signal.SIGKILL and not self.stopped and oom_kills() > self._killed_before:
             how += ", perhaps out of memory: the kernel has killed a process for that meanwhile,"
-        last = "".join(self._complaints[-20:]).strip()
+        last = "".join(self._stderr_lines[-20:]).strip()
         return RoleCrashed(
             f"the process of party {self.party} ended {how} in phase {self.phase}, without an error message"
             + (f"; the last it printed:\n{last}" if last else "")
@@ -174,9 +174,9 @@ class _Child:
             self.process.stdin.write(data)
             self.process.stdin.flush()
         except (OSError, ValueError):
-            return  # it is gone; its outcome says why
+            return  # the process has ended; its outcome has the reason
 
-    def _listen(self, events: SimpleQueue[tuple[str, Any]]) -> None:
+    def _read_reports(self, events: SimpleQueue[tuple[str, Any]]) -> None:
         for line in self.process.stdout:
             report = json.loads(line)
             if "error" in report:
@@ -192,13 +192,13 @@ class _Child:
     def _enter(self, phase: str, of: int) -> None:
         if phase != self.phase:
             self.phase, self._began = phase, time.monotonic()
-            self._said = self._began
-        self._counts = of > 0
+            self._reported = self._began
+        self._reports_steps = of > 0
 
-    def _complain(self) -> None:
+    def _read_stderr(self) -> None:
         for line in self.process.stderr:
-            self._complaints.append(line.decode(errors="replace"))
-            del self._complaints[:-100]
+            self._stderr_lines.append(line.decode(errors="replace"))
+            del self._stderr_lines[:-100]
 
     def _wait(self, events: SimpleQueue[tuple[str, Any]]) -> None:
         self.process.wait()
@@ -217,13 +217,13 @@ def launch(
     note: Note = lambda party, text: None,
     measure: Measure = lambda usage: None,
 ) -> dict[str, Outcome]:
-    """Run all roles to their end.
+    """Run all roles until they end; return how each ended, by party.
 
-    A role that fails tells the others, which stop by themselves; whoever has not after `grace` seconds is
-    ended, and those that cannot because a signal froze them as soon as only they are left.
-    When this returns or raises, no process is left.
+    A role that fails sends the others its notice, and they stop by themselves. Roles that have not stopped
+    after `grace` seconds are killed. Roles that a signal has stopped are killed as soon as only such roles
+    are left. When this returns or raises, no process is left.
 
-    `frames` are Arrow streams by party, of tables that are no files. The outcomes are by party.
+    `frames` are Arrow streams by party, of tables that are not files.
     """
     # Not a Queue: an interrupt in the middle of its Python code can come out as a RuntimeError of its lock.
     events = SimpleQueue[tuple[str, Any]]()
@@ -238,9 +238,9 @@ def launch(
             frame = frames.get(assignment.party, b"")
             children[assignment.party] = _Child(assignment, frame, server, events)
         while len(outcomes) < len(children):
-            left = [child for child in children.values() if child.party not in outcomes]
-            if deadline and (time.monotonic() > deadline or all(child.frozen() for child in left)):
-                for child in left:
+            running = [child for child in children.values() if child.party not in outcomes]
+            if deadline and (time.monotonic() > deadline or all(child.frozen() for child in running)):
+                for child in running:
                     child.kill()
             try:
                 party, report = events.get(timeout=0.2)
@@ -255,9 +255,9 @@ def launch(
                     if silence := children[party].silence():
                         note(party, f"{silence}, {decimal(usage.memory)} of memory in use")
                 elif "address" in report:
-                    for other in left:
+                    for other in running:
                         if other.party != party:
-                            other.tell(address=report["address"])
+                            other.send(address=report["address"])
                 else:
                     watch(party, report["phase"], report["done"], report["of"])
             else:
@@ -265,14 +265,15 @@ def launch(
                 if outcomes[party].kind != "returned":
                     failed = failed or outcomes[party]
                     deadline = deadline or time.monotonic() + grace
-            for other in left:
+            for other in running:
                 if failed is None or other.party in informed or other.party in outcomes:
                     continue
-                # Where one table was refused, others are read first: their owners hear at once what is wrong.
+                # If one table was refused, the others are still read, so that all errors are reported at
+                # once.
                 reading = failed.phase == _READING and other.phase in ("start", _READING)
                 if not reading:
                     informed.add(other.party)
-                    other.lost(failed)
+                    other.report_loss(failed)
     finally:
         for child in children.values():
             child.close()
@@ -280,10 +281,10 @@ def launch(
 
 
 def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
-    """Find the role whose failure explains the others', or None if all returned.
+    """Return the outcome that explains the others, or None if all roles returned.
 
-    An error of a role's own comes before a process that died, and that before what the others noticed of it
-    or were told. Who ended first counts among equals only.
+    First comes an error that arose in a role, then a process that died, then errors of the network and errors
+    from notices, by `distance_from_cause`. Among equals the first to end counts.
     """
 
     def rank(outcome: Outcome) -> tuple[float, float]:
@@ -295,8 +296,8 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
     return min(failed, key=rank) if failed else None
 
 
-def said(outcomes: Mapping[str, Outcome], cause: Outcome) -> MpcSpearmanError | None:
-    """Return the error of the cause; with it, of a table that was refused, what is wrong with the others'."""
+def joint_error(outcomes: Mapping[str, Outcome], cause: Outcome) -> MpcSpearmanError | None:
+    """Return the error of `cause`; if a table was refused, with the errors of all other refused tables."""
     refused = [one.error for one in outcomes.values() if one.kind == "raised" and one.phase == _READING]
     texts = dict.fromkeys(str(error) for error in (cause.error, *refused) if isinstance(error, TableError))
     if not isinstance(cause.error, TableError):

@@ -261,7 +261,7 @@ def test_two_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str)
 
 
 @pytest.mark.long
-def test_one_call_that_stops_all_threads_for_longer_than_the_time_out_is_one(run_with: RunWith) -> None:
+def test_a_call_that_blocks_all_threads_too_long_is_a_time_out(run_with: RunWith) -> None:
     # The keep-alives come from a thread. What holds the interpreter is silent; nothing in this package does.
     after = run_with("on_phase", party="A", phase="rank", act="block", seconds=3 * TIMEOUT, timeout=TIMEOUT)
     after.assert_clean()

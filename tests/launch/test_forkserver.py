@@ -81,7 +81,7 @@ def test_a_protocols_libraries_stay_out_of_the_others_memory(tmp_path: Path) -> 
 # ---- what a role reports, and the memory it keeps
 
 
-def test_of_many_ticks_few_are_reported_but_each_phase_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+def test_few_ticks_are_reported_but_every_beginning_and_end(tmp_path: Path) -> None:
     body = (
         "for phase, of in (('rank', 3000), ('multiply', 2000), ('reveal', 0)):\n"
         "    for tick in range(1, (of or 1000) + 1): supervisor.progress(phase, tick, of)\n"

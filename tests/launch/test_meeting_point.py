@@ -11,7 +11,7 @@ import pytest
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PlanError, TableError
 from mpc_spearman.identity import Identity
-from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal, meeting_point, own_signer
+from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal, meeting_point, party_signer
 from support import plans
 from support.members import Members
 from support.processes import eventually
@@ -41,7 +41,7 @@ def test_the_environment_comes_before_the_plan() -> None:
     )
 
 
-def test_under_torchrun_the_port_is_the_agents_and_the_coordinator_has_its_own() -> None:
+def test_under_torchrun_the_coordinator_has_a_port_of_its_own() -> None:
     environment = {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "99", "TORCHELASTIC_USE_AGENT_STORE": "True"}
     here = plan(address="127.0.0.2", port=4711)
     assert meeting_point(here, "C", environment) == MeetingPoint("10.0.0.7", 4711, bind="")
@@ -100,20 +100,20 @@ def test_a_plan_names_every_partys_key_and_the_file_of_ones_own() -> None:
 def test_a_key_that_differs_from_its_line_in_the_plan_is_refused(tmp_path: Path) -> None:
     content = plans.with_keys(plans.mapping(), tmp_path)
     mine = load_plan(content)
-    own_signer(mine, "A", None)
+    party_signer(mine, "A", None)
     mixed = load_plan(content, [f"parties.sources.A.key={tmp_path / 'B.key'}"])
     with pytest.raises(PlanError, match=r"B\.key is the key of party B in this plan"):
-        own_signer(mixed, "A", None)
+        party_signer(mixed, "A", None)
     changed = load_plan(content, [f"parties.sources.A.identity={Identity.new()}"])
     with pytest.raises(
         PlanError, match=f"A.key is {re.escape(mine.identities['A'] or '')}, and the plan has"
     ):
-        own_signer(changed, "A", None)
+        party_signer(changed, "A", None)
 
 
 def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
     made = Rehearsal.of(("C", "B", "A"))
-    signer = own_signer(plans.plan(), "A", made["A"])
+    signer = party_signer(plans.plan(), "A", made["A"])
     assert str(signer.identity) == made["A"].identities["A"]
     assert made["A"].identities == made["C"].identities
     assert made["A"].key not in repr(made["A"])

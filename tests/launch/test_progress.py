@@ -17,7 +17,7 @@ from mpc_spearman.launch import log, progress
 from support.log_lines import timeless
 
 
-def test_on_a_terminal_every_party_has_a_live_line_through_all_its_phases() -> None:
+def test_a_terminal_shows_a_live_line_for_every_party() -> None:
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=120)
     with progress.shown(["C", "B"], console=console) as display:

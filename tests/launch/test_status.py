@@ -39,7 +39,7 @@ def read(folder: Path) -> dict[str, Any]:
 def test_it_runs_with_what_it_uses_and_then_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "_EVERY", 0.01)
+    monkeypatch.setattr(status, "_WRITE_INTERVAL", 0.01)
     folder = tmp_path / "A"
     with suppress(TableError), status.Status(folder, "A", "00ff") as own:
         first = read(folder)
@@ -62,7 +62,7 @@ def test_it_runs_with_what_it_uses_and_then_has_ended(
 def test_a_full_disk_is_named_at_the_beginning_and_ends_nothing_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "_EVERY", 0.01)
+    monkeypatch.setattr(status, "_WRITE_INTERVAL", 0.01)
     with full_disk(), pytest.raises(OutputError, match=r"cannot write .*status\.json"):
         status.Status(tmp_path / "A", "A", "").__enter__()
     with status.Status(tmp_path / "A", "A", ""):
@@ -81,7 +81,7 @@ def test_a_part_that_a_killed_run_has_left_is_in_nobodys_way(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.rglob("*")] == ["A", "status.json"]
 
 
-def test_a_run_that_is_killed_or_stopped_in_the_folder_of_an_earlier_one(tmp_path: Path) -> None:
+def test_a_run_killed_or_stopped_in_an_earlier_runs_folder(tmp_path: Path) -> None:
     """A ends well, is killed, and is ended by SIGTERM, always with its earlier result in the same folder."""
     folder = tmp_path / "out" / "A" / "A"
     with Members(tmp_path) as run:

@@ -164,7 +164,7 @@ def test_a_proxy_is_asked_to_connect_and_given_credentials_of_the_environment(
         (b"", "the proxy 127.0.0.1:"),
     ],
 )
-def test_a_proxy_that_refuses_is_named_with_why_and_nothing_else_it_says(
+def test_a_refusing_proxy_is_named_with_its_status_alone(
     proxied: Callable[..., Proxy], answer: bytes, words: str
 ) -> None:
     proxy = proxied(answer=answer)

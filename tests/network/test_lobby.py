@@ -105,9 +105,7 @@ def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, 
 
 
 @pytest.mark.parametrize("error", [PolicyError, ApprovalError])
-def test_a_meeting_ends_once_all_who_are_missing_do_not_allow_the_run(
-    meet: Meet, error: type[PolicyError]
-) -> None:
+def test_a_meeting_ends_once_all_missing_parties_refuse_the_run(meet: Meet, error: type[PolicyError]) -> None:
     run = meet()
     hub: Any = run.come(C)
     run.come(A, "first", fault=error("policy.loss"))
@@ -132,7 +130,7 @@ def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) 
     assert_connected(run.wait("C", "B", "A"))
 
 
-def test_a_coordinator_that_says_too_early_that_all_have_met_is_not_believed(meet: Meet) -> None:
+def test_a_coordinator_that_announces_the_end_too_early_is_ignored(meet: Meet) -> None:
     lies: list[int] = []
 
     class Lying(CoordinatorMeeting):
@@ -261,9 +259,7 @@ def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytes
 @pytest.mark.parametrize(
     "mistaken", [{"plan": '{"reveal":"ranking"}'}, {"version": "2"}], ids=["plan", "version"]
 )
-def test_a_party_with_another_plan_ends_and_may_come_again_with_the_right_one(
-    meet: Meet, mistaken: dict[str, str]
-) -> None:
+def test_a_party_with_another_plan_ends_and_may_join_again(meet: Meet, mistaken: dict[str, str]) -> None:
     run = meet()
     come(run, C, B)
     seated(run, B)

@@ -17,7 +17,7 @@ from support.processes import EVER
 
 
 @pytest.mark.parametrize("takes", [True, False], ids=["little", "nothing"])
-def test_at_the_end_who_takes_nothing_is_gone_and_who_takes_little_is_not(takes: bool) -> None:
+def test_at_the_end_a_peer_that_reads_no_byte_is_gone(takes: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname())
         far, _ = listener.accept()

@@ -76,7 +76,7 @@ def test_silent_strangers_delay_nobody(meet: Meet) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_host_that_never_stops_calling_keeps_out_no_party_at_another_address(meet: Meet) -> None:
+def test_a_flooding_host_keeps_out_no_party_at_another_address(meet: Meet) -> None:
     run = meet()
     run.come(C)
     at = run.address.host, run.address.port

@@ -138,7 +138,7 @@ def test_certificates_name_keys_and_pass_strict_verification() -> None:
         assert found.not_valid_after_utc.year - found.not_valid_before_utc.year > 8000
 
 
-def test_a_stranger_is_refused_at_both_ends_and_named_by_its_own_key() -> None:
+def test_a_stranger_is_refused_at_both_ends_and_its_key_named() -> None:
     stranger = Identity.new()
     at_server, at_client = meet(answering(tls("C")), calling(tls("A", own=stranger), C))
     assert type(at_server) is type(at_client) is UnknownKey
@@ -237,7 +237,7 @@ def test_a_peer_in_plaintext_and_one_that_closes_at_once(role: str, said: bytes)
     assert type(meet(*ends)[role == "client"]) is (PlaintextPeer if said else Closed)
 
 
-def test_what_was_sent_before_hanging_up_arrives_though_the_peer_has_sent_what_is_not_tls() -> None:
+def test_sent_bytes_arrive_after_hanging_up_on_a_peer_without_tls() -> None:
     """Closing while that is unread would be a reset, which throws away what has not left."""
     said, stuck = threading.Event(), threading.Event()
 

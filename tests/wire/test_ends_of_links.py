@@ -73,7 +73,7 @@ SHARED = [HandshakeError, PlanMismatch, AlignmentError]
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_peers_hear_the_class_and_the_phase_of_an_error_and_nothing_of_its_text(
+def test_peers_receive_an_errors_class_and_phase_but_not_its_text(
     make: Make, error: BaseException, heard: type[MpcSpearmanError], name: str
 ) -> None:
     network = make()
@@ -107,7 +107,7 @@ def test_peers_hear_the_class_and_the_phase_of_an_error_and_nothing_of_its_text(
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
-def test_an_error_that_is_passed_on_still_names_the_party_it_began_at(
+def test_a_passed_on_error_names_the_party_where_it_began(
     make: Make, error: MpcSpearmanError, heard: type[MpcSpearmanError], text: str
 ) -> None:
     network = make()

@@ -76,9 +76,7 @@ def test_another_kind_than_the_one_waited_for(make: Make) -> None:
         (Header(Kind.SHARE, 0, 0, 2**26 + 17).pack(), "a SHARE message of 67108881 bytes was announced"),
     ],
 )
-def test_a_bad_header_names_its_sender_and_is_refused_before_anything_is_read(
-    make: Make, header: bytes, problem: str
-) -> None:
+def test_a_bad_header_is_refused_before_the_payload_is_read(make: Make, header: bytes, problem: str) -> None:
     network = make()
     network.wire(A, C).send(header)
     # Also where another peer is waited for.

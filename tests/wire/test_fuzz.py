@@ -69,9 +69,7 @@ def forms(row: Row) -> list[tuple[Field, ...]]:
 @pytest.mark.parametrize("row", VIEW.rows, ids=lambda row: f"{row.kind.name}-{row.senders[0].value}")
 @settings(max_examples=30)
 @given(data=st.data())
-def test_a_message_comes_back_and_what_is_none_is_refused_without_much_memory(
-    row: Row, data: st.DataObject
-) -> None:
+def test_messages_are_decoded_and_other_bytes_refused_in_little_memory(row: Row, data: st.DataObject) -> None:
     its, dimensions, values = data.draw(messages(data.draw(st.sampled_from(forms(row)))))
     whole = encode(its, dimensions, values)
     assert len(whole) <= largest(its, dimensions)

@@ -14,9 +14,7 @@ int64 = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40)
 
 
 @given(int64, widths)
-def test_the_lowest_bytes_of_each_word_are_written_one_word_after_the_other(
-    words: list[int], width: int
-) -> None:
+def test_the_lowest_bytes_of_each_word_are_written_in_order(words: list[int], width: int) -> None:
     raw = words_to_bytes(np.array(words, dtype=np.int64), width)
     assert raw == b"".join((word % 2**64).to_bytes(8, "little")[:width] for word in words)
     assert bytes_to_words(raw, width).tolist() == [word % 2 ** (8 * width) for word in words]

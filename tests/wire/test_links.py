@@ -26,7 +26,7 @@ def unheard(network: Network, member: Party) -> None:
     network.links[member]._channels[A]._last_heard = float("-inf")
 
 
-def test_keep_alives_are_heard_for_as_long_as_a_party_computes_and_metered_apart(make: Make) -> None:
+def test_a_computing_party_sends_keep_alives_that_are_metered_apart(make: Make) -> None:
     network = make(keepalive=0.1)
     meter = network.meters[A]
     eventually(lambda: meter.costs["keep-alive"].messages >= 2 * 8)  # to two peers
@@ -44,7 +44,7 @@ def test_keep_alives_are_heard_for_as_long_as_a_party_computes_and_metered_apart
     assert network.links[C].receive(A, Kind.SHAPE)["n"] == [9]
 
 
-def test_a_silent_peer_is_named_with_who_waited_for_whom_and_in_which_phase(make: Make) -> None:
+def test_a_silent_peer_is_named_with_the_waiting_party_and_phase(make: Make) -> None:
     network = make(silent=(A,))
     unheard(network, C)
     with network.meters[C].phase("agree"), pytest.raises(PeerTimeout) as raised:
@@ -75,7 +75,7 @@ def test_a_silent_peer_ends_also_the_wait_for_another_and_a_computation(make: Ma
 # ---- floods
 
 
-def test_a_flood_of_frames_stays_bounded_and_a_full_queue_is_no_time_out(make: Make) -> None:
+def test_a_flood_of_frames_is_bounded_and_causes_no_time_out(make: Make) -> None:
     network = make(capacity=100)
     sent = 0
 
@@ -133,7 +133,7 @@ def test_a_send_that_waits_ends_when_the_peer_dies(make: Make) -> None:
     assert "A (source), sending to C (coordinator) in phase connect" in str(caught[0])
 
 
-def test_a_peer_that_only_sends_keep_alives_does_not_delay_others_for_ever(make: Make) -> None:
+def test_a_peer_that_sends_only_keep_alives_times_out(make: Make) -> None:
     network = make(capacity=1)
     links = network.links[A]
     links._longest = 0.5
@@ -211,7 +211,7 @@ def test_farewell_ends_all_threads_and_what_closes_later_is_no_failure(make: Mak
         assert {phase for phase, cost in meter.costs.items() if cost.bytes_sent} <= {"account", "keep-alive"}
 
 
-def test_who_has_said_farewell_may_be_silent_and_gone_while_others_still_work(make: Make) -> None:
+def test_a_peer_may_leave_after_its_farewell_while_others_work(make: Make) -> None:
     network = make(keepalive=0.1)
     network.links[A].send(C, Kind.FAREWELL, {"signature": bytes(64)})
     channel = network.links[C]._channels[A]
