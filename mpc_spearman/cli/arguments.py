@@ -1,4 +1,4 @@
-"""What several commands take, and where they write by default."""
+"""Arguments that several commands share, and their default folder of results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_plan(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
-    """Add a plan, settings that replace some of its, and where results go; with an example of each."""
+    """Add the arguments of a command that runs a plan: plan, settings, output folder, log; with examples."""
     add_settings(parser, plan, setting)
     parser.add_argument(
         "--out",
@@ -47,25 +47,25 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser, plan: str, setting: str) -> None:
-    """Add a plan, and settings that replace some of its; with an example of each."""
+    """Add a plan, and settings that replace values of it; with an example of each."""
     parser.add_argument("plan", metavar="PLAN", help=f"YAML file, such as {plan}")
     parser.add_argument(
         "settings", nargs="*", default=[], metavar="KEY=VALUE", help=f"replace a setting, such as {setting}"
     )
 
 
-def add_party(parser: argparse.ArgumentParser, whose: str) -> None:
+def add_party(parser: argparse.ArgumentParser, meaning: str) -> None:
     """Add the party's name and its local file."""
-    parser.add_argument("--party", metavar="NAME", help=f"{whose} (default: the party of --local)")
+    parser.add_argument("--party", metavar="NAME", help=f"{meaning} (default: the party of --local)")
     parser.add_argument("--local", type=path, metavar="FILE", help="its local file: key, table and policy")
 
 
 def party_plan(
     parsed: argparse.Namespace, table: Path | None = None, *, joins: bool = False
 ) -> tuple[Plan, str]:
-    """Load the plan as one party has it, perhaps with another table; return it and the party.
+    """Return the plan with one party's local file, and the party's name; `table` replaces its table.
 
-    As `joins` has it, `PlanError` if the shared plan has local keys, or a data party gives no local file.
+    With `joins`, `PlanError` if the shared plan has local keys, or a data party gives no local file.
     """
     from mpc_spearman.config import DataParty, load_plan, local_party
 
@@ -77,18 +77,20 @@ def party_plan(
         parsed.plan, parsed.settings, tables, local=parsed.local, party=party, shared_alone=joins
     )
     if joins and parsed.local is None and isinstance(plan.party(party), DataParty):
-        how = f"`mpc-spearman init TABLE --party {party}` makes one"
-        raise PlanError(f"party {party} needs its local file (--local), with its table and its policy: {how}")
+        advice = f"`mpc-spearman init TABLE --party {party}` makes one"
+        raise PlanError(
+            f"party {party} needs its local file (--local), with its table and its policy: {advice}"
+        )
     return plan, plan.party(party).name
 
 
 def path(text: str) -> Path:
-    """Read a path; a shell leaves ``~`` as it is behind a ``=``."""
+    """Return a path; expand ``~``, which shells do not after ``=``."""
     return Path(os.path.expanduser(text))
 
 
 def whole(low: int, high: int = 10**9) -> Callable[[str], int]:
-    """Make a reader of whole numbers, whose upper end is that of a plan's numbers if nothing else is said."""
+    """Return a function that reads a whole number in a range; by default as high as plans allow."""
 
     def read(text: str) -> int:
         if not (re.fullmatch("[0-9]{1,10}", text) and low <= int(text) <= high):
@@ -99,7 +101,7 @@ def whole(low: int, high: int = 10**9) -> Callable[[str], int]:
 
 
 def day(text: str) -> date:
-    """Read ``2030-12-31``."""
+    """Return the day that is written as ``2030-12-31``."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -107,7 +109,7 @@ def day(text: str) -> date:
 
 
 def features(text: str) -> tuple[int, int]:
-    """Read ``10x30``."""
+    """Return the numbers of source and target features in a text such as ``10x30``."""
     if not re.fullmatch("0*[1-9][0-9]{0,8}x0*[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not AxB with at least 1 on each side, such as 10x30")
     source, target = map(int, text.split("x"))
@@ -115,13 +117,13 @@ def features(text: str) -> tuple[int, int]:
 
 
 def default_out(plan: str) -> Path:
-    """Make up a new folder under ``runs/`` for a run of a plan."""
+    """Return the path of a new folder under ``runs/`` for a run of a plan."""
     started = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     return Path("runs", f"{Path(plan).stem}-{started}")
 
 
 def print_table(left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table whose last columns, of numbers, are aligned at their right."""
+    """Print a table: text columns titled `left`, then number columns titled `right`, aligned right."""
     from rich.console import Console
     from rich.table import Table
 
@@ -132,5 +134,5 @@ def print_table(left: Sequence[str], right: Sequence[str], rows: Iterable[Sequen
         table.add_row(*row)
     console = Console()
     if not console.is_terminal:
-        console.width = max(console.width, 120)  # a pipe has no edge to wrap at
+        console.width = max(console.width, 120)  # a pipe has no width: do not wrap narrowly
     console.print(table, markup=False)

@@ -79,8 +79,8 @@ def _history(entries: Sequence[Entry]) -> Table:
             rows = f"{entry.started.rows:,}"
             if run is not None and run.rows != entry.started.rows:
                 rows = f"{run.rows:,} of {rows}"
-            parts = [_members(entry, run, ends.get(entry.started.id))]
             end = ends.get(entry.started.id)
+            parts = [_membership(entry, run, end)]
             if run is None:
                 parts.append("no results: it ended before it was charged")
             elif end is not None and end.taken_back:
@@ -89,24 +89,24 @@ def _history(entries: Sequence[Entry]) -> Table:
                 parts.append(_results(run))
             if end is not None:
                 parts.append(f"ended by {end.error} of {end.party} in {end.phase}")
-            said = "; ".join(filter(None, parts))
-            table.add_row(entry.time, _plan(entry.started), rows, str(entry.started.columns), Text(said))
-        elif isinstance(entry, Charge) and entry.run.id not in starts:  # of an earlier version
+            summary = "; ".join(filter(None, parts))
+            table.add_row(entry.time, _plan(entry.started), rows, str(entry.started.columns), Text(summary))
+        elif isinstance(entry, Charge) and entry.run.id not in starts:  # written by an earlier version
             run = entry.run
             table.add_row(entry.time, _plan(run), f"{run.rows:,}", str(run.columns), Text(_results(run)))
     return table
 
 
 def _plan(run: ChargedRun) -> Text:
-    """Name a run's plan by its file and purpose, and by the beginning of its digest."""
+    """Return the file name and purpose of a run's plan, and the beginning of its digest."""
     purpose = shorten(printable(run.purpose), 60, placeholder=" ...") if run.purpose else ""
-    named, digest = ": ".join(filter(None, (run.name, purpose))), " ".join(wrap(run.plan[:16], 4))
-    return Text(f"{named} ({digest})" if named else digest)
+    title, digest = ": ".join(filter(None, (run.name, purpose))), " ".join(wrap(run.plan[:16], 4))
+    return Text(f"{title} ({digest})" if title else digest)
 
 
-def _members(start: Started, run: ChargedRun | None, end: Ended | None) -> str:
-    """Say who learnt which of its own rows the owner's table has, and how many these are."""
-    others = [name for name, told in start.started.told.items() if told.what == COMMON_ROWS]
+def _membership(start: Started, run: ChargedRun | None, end: Ended | None) -> str:
+    """Return a sentence on who learnt which of the owner's rows it also has, and how many; or ''."""
+    others = [name for name, fact in start.started.told.items() if fact.what == COMMON_ROWS]
     if not others:
         return ""
     rows = run.rows if run else end.rows if end else None

@@ -1,8 +1,8 @@
 """The command ``mpc-spearman``.
 
-A run matters more than its output: a pipe without a reader, a full disk behind a redirection or a locale
-without some character must neither end the run nor leave the other parties waiting. What cannot be printed is
-lost.
+A run is more important than its output. A pipe without a reader, a full disk behind a redirection or a locale
+without some character must neither end the run nor leave the other parties waiting. Output that cannot be
+written is dropped.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from mpc_spearman.version import __version__
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-#: In the order of the help. Each is a module here, which is imported when it is asked for: `add` adds its
-#: arguments to a parser, `run` takes what was parsed and returns the exit code.
+#: The commands, in the order of the help. Each is a module of this package, imported when it is used: `add`
+#: adds its arguments to a parser; `run` gets the parsed arguments and returns the exit code.
 _COMMANDS = {
     "local": "Run all roles of a plan on this machine.",
     "join": "Run one role of a plan here, the others on their hosts.",
@@ -43,9 +43,9 @@ _COMMANDS = {
     "verify": "Check the signed record of a run.",
     "ledger": "Show how much a data owner's runs have revealed to each partner.",
 }
-# Those whose results are in files, whatever can be printed.
-_KEEPING = ("local", "join", "merge", "compare")
-# What shells add to a signal's number.
+# Commands that write their results to files, so that lost output is no error.
+_WRITING_FILES = ("local", "join", "merge", "compare")
+# The number that shells add to a signal's to make an exit code.
 _SIGNALS = 128
 _NEWLINE = "\n"
 
@@ -54,10 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code (see :mod:`mpc_spearman.errors`)."""
     arguments = sys.argv[1:] if arguments is None else arguments
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup it is not
+        if signal.getsignal(number) is signal.SIG_DFL:  # under nohup, SIGHUP stays ignored
             signal.signal(number, _end)
     parsed = argparse.Namespace(json_alone=False)
-    with ExitStack() as stack:  # the log gets the error, too
+    with ExitStack() as stack:  # the log is closed last, so that it gets the error
         try:
             if not _parse(arguments, parsed):
                 return 0
@@ -66,41 +66,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except MpcSpearmanError as error:
             # The text may quote what another party sent.
             return _report(parsed, f"error: {printable(str(error), keep=_NEWLINE)}", error.exit_code)
-        except OSError as error:  # what this machine lacks: its folder, or files that may be open at once
+        except OSError as error:  # such as a missing folder, or too many open files
             return _report(parsed, f"error: {error}", SetupError.exit_code)
         except KeyboardInterrupt as end:
-            what = str(end) or "all roles were stopped, no result was written"
-            return _report(parsed, f"interrupted: {what}", _SIGNALS + signal.SIGINT)
+            consequence = str(end) or "all roles were stopped, no result was written"
+            return _report(parsed, f"interrupted: {consequence}", _SIGNALS + signal.SIGINT)
         except SystemExit as end:
             if not isinstance(end.code, int) or end.code <= _SIGNALS:
                 raise
             return _report(parsed, f"stopped by {signal.Signals(end.code - _SIGNALS).name}", end.code)
-    lost = _lost()
-    if lost is None:
+    write_error = _write_error()
+    if write_error is None:
         return code
-    print(f"note: some output could not be printed: {lost}", file=sys.stderr)
+    print(f"note: some output could not be printed: {write_error}", file=sys.stderr)
     return code or (OutputError.exit_code if parsed.prints else 0)
 
 
 def _parse(arguments: Sequence[str], parsed: argparse.Namespace) -> bool:
-    """Read the arguments into `parsed`; return False, after printing the help, if there are none."""
+    """Parse the arguments into `parsed`; without arguments, print the help and return False."""
     parser = _parser(arguments[0] if arguments else "")
-    _never_fail()
+    _make_output_lossy()
     if not arguments:
         parser.print_help()
         return False
     _, rest = parser.parse_known_args(arguments, parsed)
-    takes = hasattr(parsed, "settings")
-    if rest and (any(word.startswith("-") for word in rest) or not takes):
-        how = "; a plan's setting is KEY=VALUE, without --" if takes else ""
-        parser.error(f"unrecognized arguments: {' '.join(rest)}{how}")
+    has_settings = hasattr(parsed, "settings")
+    if rest and (any(word.startswith("-") for word in rest) or not has_settings):
+        advice = "; a plan's setting is KEY=VALUE, without --" if has_settings else ""
+        parser.error(f"unrecognized arguments: {' '.join(rest)}{advice}")
     if rest:
-        parsed.settings += rest  # argparse gives up on those that come after an option
+        parsed.settings += rest  # argparse does not assign arguments after an option
     return True
 
 
 def _report(parsed: argparse.Namespace, text: str, code: int) -> int:
-    """Log and print what ends a command; return its exit code."""
+    """Log and print why a command ends; return its exit code."""
     log.write(text, level=logging.ERROR)
     if not parsed.json_alone:
         print(text, file=sys.stderr)
@@ -108,7 +108,7 @@ def _report(parsed: argparse.Namespace, text: str, code: int) -> int:
 
 
 def _logged(parsed: argparse.Namespace) -> AbstractContextManager[None]:
-    """Return a context in which a command's log goes where its options say, and lines to a pipe."""
+    """Return a context that logs to the file or standard error that the command's options select."""
     file, as_json = getattr(parsed, "log", None), getattr(parsed, "log_json", False)
     parsed.json_alone = as_json and file is None
     quiet, terminal = getattr(parsed, "quiet", True), sys.stderr is not None and sys.stderr.isatty()
@@ -117,48 +117,48 @@ def _logged(parsed: argparse.Namespace) -> AbstractContextManager[None]:
 
 
 def _end(number: int, frame: object) -> None:
-    """End on a signal as on an error: stop the roles and take their files away."""
+    """Exit on a signal as on an error: stop the roles and remove their files."""
     raise SystemExit(_SIGNALS + number)
 
 
-class _NeverFails(io.FileIO):
+class _LossyFile(io.FileIO):
     """A file descriptor that accepts everything, and drops all output after the first failed write."""
 
-    lost: OSError | None = None
+    error: OSError | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
-        while self.lost is None:
+        while self.error is None:
             try:
                 written = super().write(data)
             except OSError as error:
-                self.lost = error
+                self.error = error
                 break
             if written is not None:
                 return written
-            select.select([], [self], [])  # its other end has made it one that does not wait
+            select.select([], [self], [])  # the other end has made the pipe non-blocking
         return memoryview(data).nbytes
 
 
-def _never_fail() -> None:
-    """Replace this process's streams by such ones; characters that they cannot encode become escapes."""
+def _make_output_lossy() -> None:
+    """Replace standard output and error by streams that never fail, and escape what they cannot encode."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or stream is not getattr(sys, f"__{name}__"):
-            continue  # there is none, or somebody else has put one in its place
-        buffer = io.BufferedWriter(_NeverFails(stream.fileno(), "w", closefd=False))
+            continue  # the stream is missing, or another program has replaced it
+        buffer = io.BufferedWriter(_LossyFile(stream.fileno(), "w", closefd=False))
         setattr(sys, name, io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=True))
 
 
-def _lost() -> str | None:
+def _write_error() -> str | None:
     """Return why some output could not be written; None if all was, or if its reader closed the pipe."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    if not isinstance(raw, _NeverFails):
+    if not isinstance(raw, _LossyFile):
         return None
     sys.stdout.flush()
-    return None if raw.lost is None or raw.lost.errno == errno.EPIPE else raw.lost.strerror
+    return None if raw.error is None or raw.error.errno == errno.EPIPE else raw.error.strerror
 
 
-def _parser(asked: str) -> argparse.ArgumentParser:
+def _parser(command_name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mpc-spearman",
         description="Private Spearman rank correlation between parties that hold different columns about "
@@ -167,13 +167,13 @@ def _parser(asked: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name, about in _COMMANDS.items():
-        command = commands.add_parser(name, help=about)
-        if name == asked:
+    for name, summary in _COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name == command_name:
             module = import_module(f"mpc_spearman.cli.{name}")
             command.description = module.__doc__
             module.add(command)
-            command.set_defaults(run=module.run, prints=name not in _KEEPING)
+            command.set_defaults(run=module.run, prints=name not in _WRITING_FILES)
     return parser
 
 

@@ -25,8 +25,8 @@ def run(parsed: argparse.Namespace) -> int:
     """Print which checks passed; return 0, or the exit code of an invalid record."""
     plan = None if parsed.plan is None else load_plan(parsed.plan)
     code = 0
-    for right, sentence in check(parsed.folder, plan):
-        code = code if right else RecordError.exit_code
-        print(printable(f"{'ok ' if right else 'NO '} {sentence}"))
+    for passed, sentence in check(parsed.folder, plan):
+        code = code if passed else RecordError.exit_code
+        print(printable(f"{'ok ' if passed else 'NO '} {sentence}"))
     print(PROVES)
     return code
