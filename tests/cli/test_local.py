@@ -191,7 +191,7 @@ def test_two_runs_into_one_folder_are_not_mixed(start: Start, folder: Path, mark
 
 
 @pytest.mark.long
-def test_of_runs_started_into_one_folder_at_once_every_party_has_the_same(start: Start, folder: Path) -> None:
+def test_runs_started_into_one_folder_leave_one_runs_results(start: Start, folder: Path) -> None:
     for _ in range(5):
         runs = [start("local", "plan.yaml", "--out", "out", f"rows={rows}") for rows in (40, 45, 50)]
         ended = {}
