@@ -157,8 +157,9 @@ class CoefficientTables(Strengths):
         tables = {"coefficients": matrix, "columns": columns}
         if all("noise" in part.held for part in parts):
             tables["noise"] = pd.concat([part.held["noise"] for part in parts])
-        if all("ranges" in part.held for part in parts):
-            stated = pd.concat([part.held["ranges"] for part in parts])
+        # A run that used all rows of every table has none: nothing is weakened in it.
+        if ranges := [part.held["ranges"] for part in parts if "ranges" in part.held]:
+            stated = pd.concat(ranges)
             tables["ranges"] = stated[~stated.index.duplicated()].reindex(columns.index)
         plan, rho = copy.plan, matrix.to_numpy()
         mu, counts = estimators.strengths(rho, plan["strength"])

@@ -60,6 +60,11 @@ def _check_mergeable(folder: Path, result: Result) -> None:
         ),
         (why, f"{why}. {result.lacks()}" if result.lacks() else why),
         (
+            result.findings.copy.chosen is not None,
+            "it holds the strongest results alone (results.strongest), and tests of a merged result do not "
+            "allow for a choice in each run",
+        ),
+        (
             result.alignment is None,
             "it has no tag of its row ids, which may differ from those of the other runs: set "
             "parties.target.alignment_key to one file of the target's own in all runs",

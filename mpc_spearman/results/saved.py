@@ -27,7 +27,12 @@ from mpc_spearman.version import __version__
 RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 _SERIES = [name for name, form in TABLES.items() if form.is_series]
-_READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {float: cells.number, int: int}
+_FLAGS = ("False", "True")  # which bool() would both take for True
+_READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {
+    float: cells.number,
+    int: int,
+    bool: lambda text: bool(_FLAGS.index(text)),
+}
 
 
 def texts(result: Outcome) -> dict[str, str]:

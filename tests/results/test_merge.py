@@ -225,6 +225,30 @@ def test_two_runs_merged_are_the_pooled_tables_answer(
     assert capsys.readouterr().err == f"interrupted: the results are in {tmp_path / 'again'}\n"
 
 
+def test_columns_that_may_be_weakened_stay_so_beside_a_run_that_used_all_rows(tmp_path: Path) -> None:
+    """300 rows of the target: with A they are the same, and D has 4,000, of which 40 have a flag."""
+    rng, key, runs = np.random.default_rng(0), tmp_path / "b.key", []
+    many = pd.DataFrame({"rare": np.arange(4000) % 100 == 0, "w": rng.normal(size=4000)}, dtype=float)
+    tables = {"A": pd.DataFrame({"x": rng.normal(size=300)}), "D": many}
+    target = pd.DataFrame({"y": rng.normal(size=300)})
+    for source, alignment in (("A", "same"), ("D", "intersect")):
+        results = {"precision": "statistical", "target": "coefficients"}
+        its = plan(source, reveal="coefficients", alignment=alignment, results=results)
+        its = load_plan(its.model_dump(mode="json"), [f"parties.target.alignment_key={key}"])
+        both = {
+            name: its_table.assign(id=[f"p{i}" for i in range(len(its_table))])
+            for name, its_table in ((source, tables[source]), ("B", target))
+        }
+        runs.append(run_in_memory(its, both).results["B"].save(tmp_path / source))
+    merge(runs, tmp_path / "both")
+    for folder, expected in (
+        (runs[1], [True, False, False]),
+        (tmp_path / "both", [False, True, False, False]),
+    ):
+        ranges = Result.load(folder).findings.held["ranges"]
+        assert ranges["weakened"].tolist() == expected
+
+
 def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
     ids = id_array(["p1", "p2", "p3"])
     turned, fewer = (
@@ -255,6 +279,7 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
         (result("D", ROW, role="coordinator", party="C"), "is the copy of C, the coordinator"),
         (result("D", ROW, holds="ranking"), r"orders cannot be merged.*\(results\.target\)"),
         (result("D", ROW, holds="nothing"), "holds nothing that can be merged"),
+        (result("D", ROW, plan={"results": {"strongest": 2}}), r"the strongest results alone"),
         (explained_alone("D"), "its numbers cannot be merged: each is of one source alone"),
     ],
 )
