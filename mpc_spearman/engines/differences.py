@@ -40,8 +40,8 @@ class Squares:
 
     @property
     def total(self) -> np.ndarray:
-        """Python int, (m_A, m_B); -1 for pairs without a sum."""
-        return np.where(self._impossible, -1, self._sums)
+        """Python int, (m_A, m_B); of pairs without a sum -1 - Q, with Q of differences cut at 2(n - 1)."""
+        return np.where(self._impossible, -1 - self._sums, self._sums)
 
     def add_basis(self, opened: np.ndarray) -> None:
         """Add a block of the basis {x_p − y_1} ∪ {y_q − y_1, q ≥ 2}, int64 (m_A + m_B − 1, rows).

@@ -50,13 +50,16 @@ class Differences(Coefficients):
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
     def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
-        """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q."""
+        """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q.
+
+        Of impossible differences too, cut at what ranks can give: noise has to hide whether they are.
+        """
         n, norms = shapes.n, self._norms(descriptions, shapes.n)
         squares = (
             np.array(terms, dtype=object)
             for terms in (descriptions.of_sources("ties"), descriptions.target.ties)
         )
-        twice = 2 * total(n) - np.add.outer(*squares) - opened
+        twice = 2 * total(n) - np.add.outer(*squares) - np.where(opened < 0, -1 - opened, opened)
         exact: Floats = twice.astype(np.float64) / 2
         return np.divide(exact, norms, out=np.zeros(norms.shape), where=norms > 0)
 

@@ -12,6 +12,7 @@ from mpc_spearman.attacks.guess import exchanged, scales
 from mpc_spearman.attacks.simulated import coefficients, encoded, flag, untied
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import total
+from mpc_spearman.engines.differences import Squares
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.shapes import Shapes
@@ -134,3 +135,23 @@ def test_a_party_that_shifts_its_term_used_to_read_exact_bits_from_what_is_undef
     assert far[0, 0] == 0
     noise = 12 / n / separation(LOSS)
     assert steps.max() < noise
+
+
+def test_a_party_that_shifts_one_difference_used_to_read_whether_anothers_element_is_large() -> None:
+    """At ``differences`` pairs with a difference that no ranks give had the ratio of Q = -1, which is 1."""
+    its = plan(reveal="differences", results={"target": "coefficients", "precision": "statistical"})
+    level, n, rng = level_of(its), 100, np.random.default_rng(1)
+    shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1)
+    one = Description(ties=(0,), factors=(1.0,))
+    x, y = (2 * rng.permutation(n) - (n - 1) for _ in range(2))
+    values, undefined = [], []
+    for at_row in range(2 * (n - 1) - 3, 2 * (n - 1) + 4):
+        opened = (x - y)[None]
+        opened[0, 0] = at_row
+        squares = Squares(1, 1, n)
+        squares.add_basis(opened)
+        about = (squares.total, Descriptions((one,), one), shapes)
+        values.append(level.ratios(*about)[0, 0])  # type: ignore[attr-defined]
+        undefined.append(level.products(*about)[0, 0] > total(n))  # type: ignore[attr-defined]
+    assert undefined[-3:] == [True] * 3
+    assert np.abs(np.diff(values)).max() < 12 / n / separation(LOSS) / 10

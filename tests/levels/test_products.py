@@ -200,7 +200,7 @@ def test_pairs_with_an_impossible_difference_have_no_sum():
     n = 10
     pairs = Squares(1, 2, n)
     pairs.add_pairs(np.array([[2 * (n - 1), 2 * (n - 1) + 1], [4, 4]]))
-    assert pairs.total.tolist() == [[-1, 32]]
+    assert pairs.total.tolist() == [[-1 - 2 * (2 * (n - 1)) ** 2, 32]]
     basis = Squares(2, 2, n)
     basis.add_basis(np.array([[1], [1], [-2 * n]]))
-    assert basis.total.tolist() == [[1, -1], [1, -1]]
+    assert basis.total.tolist() == [[1, -1 - (1 + 2 * (n - 1)) ** 2]] * 2
