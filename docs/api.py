@@ -34,12 +34,14 @@ def page() -> str:
 
 def _described(member: griffe.Object | griffe.Alias) -> str:
     """Return a function's signature and summary, or a class's summary and what it offers."""
+    if isinstance(member, griffe.Alias):
+        member = member.final_target
     summary = _summary(member)
     if member.is_class:
         lines = [f"- `{_call(part)}`: {_summary(part)}" for part in member.members.values() if _public(part)]
         return "\n".join([summary, "", *lines, ""]) if lines else f"{summary}\n"
     if member.is_function:
-        return f"```python\n{_call(member)}\n```\n\n{summary}\n"
+        return f"```text\n{_call(member)}\n```\n\n{summary}\n"
     return f"{summary}\n"
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mpc_spearman.config import load_plan as load_plan
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
     from mpc_spearman.errors import NotRevealed as NotRevealed
+    from mpc_spearman.launch.join import run_party as run_party
     from mpc_spearman.launch.local import correlate as correlate
     from mpc_spearman.launch.local import run_local as run_local
     from mpc_spearman.levels.view import learnt as learnt
@@ -60,6 +61,7 @@ _HOME = {
     "load_plan": "config",
     "merge": "results.merge",
     "run_local": "launch.local",
+    "run_party": "launch.join",
 }
 
 __all__ = sorted([*_HOME, "__version__"])

@@ -115,6 +115,11 @@ def test_every_measured_table_has_one_place_in_its_page() -> None:
             assert page.text.count(line) == 1, benchmark.name
 
 
+def test_the_page_of_the_public_api_is_that_of_the_code() -> None:
+    maker = script("docs/api.py")
+    assert PAGES["docs/api.md"].text == maker.page(), "run: python docs/api.py"
+
+
 # --- the plan -------------------------------------------------------------------------------------------
 
 
