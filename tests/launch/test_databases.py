@@ -69,7 +69,7 @@ def test_a_run_that_fails_leaves_nothing_where_an_engine_puts_rows_aside(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "spilled"))
     frames["B"].assign(id=range(200)).to_parquet(tmp_path / "b.parquet")
     content = mapping(**LIGHT, alignment="intersect")
-    content["parties"]["target"]["table"] = {"path": str(tmp_path / "b.parquet")}
+    content["parties"]["target"]["table"] = {"query": f"SELECT * FROM '{tmp_path}/b.parquet'"}
     with pytest.raises(AlignmentError):
         run_local(content, {"A": frames["A"]}, server=fork_server())
     assert not [*(tmp_path / "spilled").iterdir()]
