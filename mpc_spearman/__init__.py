@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from mpc_spearman.config import load_plan as load_plan
     from mpc_spearman.errors import MpcSpearmanError as MpcSpearmanError
     from mpc_spearman.errors import NotRevealed as NotRevealed
+    from mpc_spearman.launch.first_look import correlate as correlate
     from mpc_spearman.launch.join import run_party as run_party
-    from mpc_spearman.launch.local import correlate as correlate
     from mpc_spearman.launch.local import run_local as run_local
     from mpc_spearman.levels.view import learnt as learnt
     from mpc_spearman.results.merge import merge as merge
@@ -56,7 +56,7 @@ _HOME = {
     "Plan": "config",
     "Result": "results.result",
     "compare": "comparison",
-    "correlate": "launch.local",
+    "correlate": "launch.first_look",
     "learnt": "levels.view",
     "load_plan": "config",
     "merge": "results.merge",

@@ -134,45 +134,6 @@ def run_local(
         return result
 
 
-def correlate(
-    A: ArrowTable | str | Path,
-    B: ArrowTable | str | Path,
-    on: str | Sequence[str] = "id",
-    *,
-    out: str | Path | None = None,
-    **settings: Any,
-) -> Result:
-    """Correlate every column of one table with every column of another, over the people in both.
-
-    A first look, on one machine: the two tables play the source and the target of a run whose coordinator
-    opens the coefficients. Rows with a missing value are left out. A column without an order, such as a name,
-    is refused: drop it first, or convert it to numbers. Organisations that do not show each other their
-    tables write a plan, and each runs its own role (``mpc-spearman join``).
-
-    Parameters
-    ----------
-    A, B, out, **settings
-        As in `run_local`.
-    on : str or sequence of str
-        The column, or columns, that identify people; the same names in both tables.
-
-    Returns
-    -------
-    Result
-        `result.pairs()` lists pairs, strongest first; `result.plot()` draws them.
-    """
-    keys = {"id": on if isinstance(on, str) else list(on), "missing": "drop_rows"}
-    plan = {
-        "alignment": "intersect",
-        "parties": {
-            "coordinator": {"name": "C"},
-            "target": {"name": "B", **keys},
-            "sources": [{"name": "A", **keys}],
-        },
-    }
-    return run_local(plan, {"A": A, "B": B}, out=out, **settings)
-
-
 def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> list[Assignment]:
     """Make each process's assignment: its party's part of the plan and key, where to meet and to write."""
     keys = Rehearsal.of(plan.names)
@@ -201,6 +162,9 @@ def _plan(
             return plan
         plan = plan.model_dump(mode="json")
     for party, table in tables.items():
+        if type(table).__name__ in ("Series", "ChunkedArray"):  # which export to Arrow too
+            how = "pass a table that has the column of ids as well, such as frame[[ids, column]]"
+            raise PlanError(f"tables: {party}: a {type(table).__name__} is a single column; {how}")
         if not (isinstance(table, (str, Path)) or hasattr(table, "__arrow_c_stream__")):
             raise PlanError(
                 f"tables: {party}: {type(table).__name__} is neither a path nor a table of pandas, polars "

@@ -22,10 +22,11 @@ SCHEMA_VERSION = 4
 _LOCK = ".lock"
 STATUS = "status.json"
 # Bytes of a result at most, with names of 50 characters: for each feature and for each coefficient. The least
-# is reserved before the parties meet: enough for 50,000 coefficients.
-_LEAST, _A_FEATURE, _A_COEFFICIENT = 1 << 24, 1_000, 300
+# is reserved before the parties meet: enough for 25,000 coefficients.
+_LEAST, _A_FEATURE, _A_COEFFICIENT = 1 << 24, 1_000, 600
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
-FILES = {form.file for form in TABLES.values()} | {"cost.csv", "report.html", "record.json", STATUS}
+FILES = {form.file for form in TABLES.values()}
+FILES |= {"cost.csv", "pairs.csv", "report.html", "record.json", STATUS}
 
 
 def replace(directory: str | Path, files: Mapping[str, str]) -> Path:

@@ -10,13 +10,14 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.errors import OutputError
+from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Form, labelled
 from mpc_spearman.levels import findings_of
@@ -57,6 +58,9 @@ def texts(result: Outcome) -> dict[str, str]:
     }
     files = {"cost.csv": csv_text(COST, result.cost)}
     files |= {TABLES[name].file: csv_text(TABLES[name], held[name]) for name in held if name not in series}
+    with suppress(NotRevealed):  # this copy has no numbers of single pairs
+        pairs = result.findings.pairs()
+        files["pairs.csv"] = cells.csv_text([*pairs.columns], pairs.itertuples(index=False, name=None))
     if result.record is not None:
         files[RECORD] = result.record
     files["report.html"] = report.render(result)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 
 from mpc_spearman import NotRevealed, correlate
+from mpc_spearman.errors import PlanError, TableError
 from support.made_results import computed, granted, small, tables
 from support.references import normal_tables
 
@@ -62,6 +67,43 @@ def test_two_tables_are_correlated_over_the_people_that_both_have() -> None:
     assert result.n == len(both)
     expected = both[[*"abxyz"]].corr("spearman").loc[[*"ab"], [*"xyz"]]
     np.testing.assert_allclose(result.coefficients, expected, rtol=0, atol=1e-12)
+
+
+def test_two_tables_are_correlated_with_keys_of_each_or_of_both(tmp_path: Path) -> None:
+    tables = normal_tables()
+    a = tables["A"].rename(columns={"id": "patient"}).assign(name="somebody", grade=["low", "high"] * 20)
+    b = tables["B"].rename(columns={"id": "insured"})
+    keys: dict[str, Any] = {"exclude": {"A": ["name"]}, "encode": {"A": {"grade": ["low", "high"]}}}
+    result = correlate(a, b, on=("patient", "insured"), missing="error", out=tmp_path / "run", **keys)
+    grades = pd.Series([0, 1] * 20)
+    expected = [grades.corr(b[name], method="spearman") for name in "xyz"]
+    np.testing.assert_allclose(result.coefficients.loc[("A", "grade")], expected, rtol=0, atol=1e-12)
+    pairs = pd.read_csv(tmp_path / "run" / "C" / "pairs.csv")
+    pd.testing.assert_frame_equal(pairs, result.pairs(), check_exact=True)
+    assert not (tmp_path / "run" / "B" / "pairs.csv").exists()  # it was granted strengths alone
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"A": "series"}, "A: a Series is a single column"),
+        ({"on": "patient"}, 'B: the table: id: there is no column ... name it with on="...", or on=('),
+        ({"on": ("patient", "insured", "id")}, "on: a tuple of 3"),
+        ({"exclud": ["name"]}, "no keyword 'exclud'; did you mean 'exclude'"),
+        ({"parties": {}}, "no keyword 'parties'"),
+        ({"exclude": ["name"]}, 'B: the table: exclude: there is no column ... write exclude={"A":'),
+        ({}, """column 'name': ... leave it out with exclude={"A": ["""),
+        ({"missing": {"A": "dropp"}}, "A: missing: 'dropp' is not allowed"),
+    ],
+)
+def test_a_wrong_table_or_keyword_is_refused_in_terms_of_python(change: dict[str, Any], message: str) -> None:
+    tables = normal_tables()
+    a = tables["A"].rename(columns={"id": "patient"}).assign(name="somebody")
+    b, on = tables["B"].rename(columns={"id": "insured"}), change.pop("on", ("patient", "insured"))
+    first: Any = a["name"] if change.pop("A", "") else a
+    with pytest.raises((PlanError, TableError)) as refusal:
+        correlate(first, b, on, **change)
+    assert all(part in str(refusal.value) for part in message.split("..."))
 
 
 def test_what_was_not_revealed_is_not_shown() -> None:

@@ -22,7 +22,8 @@ from support.plans import files
 from support.processes import full_disk
 
 PARTS = ("coefficients", "columns", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
-FILES = {"matrix.csv", "columns.csv", "pvalues.csv", "intervals.csv", "qvalues.csv", "ranking.csv"}
+MATRICES = {"matrix.csv", "pvalues.csv", "intervals.csv", "qvalues.csv"}
+FILES = {*MATRICES, "pairs.csv", "columns.csv", "ranking.csv"}
 
 
 def assert_same(one: Result, other: Result) -> None:
