@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.config import Plan
-from mpc_spearman.config.parties import LOCAL_BESIDE_NAME, TargetParty
+from mpc_spearman.config.parties import LOCAL_PARTY_KEYS, TargetParty
 from mpc_spearman.config.wording import nearest
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.launch.local import run_local
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIDES = ("A", "B")
 # Local keys that are keywords here; `on` and the tables stand for the other two.
-_LOCAL = LOCAL_BESIDE_NAME - {"id", "table"}
+_LOCAL = LOCAL_PARTY_KEYS - {"id", "table"}
 # What errors of tables say of a plan's keys, and how the same is written in Python.
 _IN_PYTHON = (
     (r"set id to the column of row ids", 'name it with on="...", or on=("... of A", "... of B")'),
