@@ -48,10 +48,12 @@ def stays(plan: Plan, roster: Roster) -> Iterator[str]:
     """Say what of our table nobody else can read."""
     hub, mpc = roster.coordinator.name, plan.protocol == "mpc"
     yield "No cell and no id of our table is sent in readable form. Only we turn our columns into ranks."
-    if not mpc and roster.me.role is Role.TARGET:
-        yield f"We combine our ranks with the others' encrypted ranks, and send only that, encrypted for {hub}."
+    if mpc:
+        yield "Ranks are sent under random masks, used once."
+    elif roster.me.role is Role.TARGET:
+        yield "We combine our ranks with the others' encrypted ranks. Only that is sent, encrypted."
     else:
-        yield f"Ranks are sent {'under random masks, used once' if mpc else f'encrypted under a key of {hub}'}."
+        yield f"Ranks are sent encrypted under a key of {hub}."
     if roster.me.role in level_of(plan).whitening_roles:
         yield "Before that a random rotation mixes our columns. Only we know it, and it is new in every run."
     if plan.reveal == "differences":
