@@ -11,7 +11,7 @@ from mpc_spearman.run import Run
 from mpc_spearman.wire.keys import Purpose, Stream
 
 
-def shuffled(run: Run, source: Party, own: np.ndarray) -> np.ndarray:
+def shuffled(run: Run, source: Party, ranks: np.ndarray) -> np.ndarray:
     """Put the columns of (m, n) in an order drawn from the key that only source and target of a session hold.
 
     Drawing it takes 32 bytes a row for a moment. What is in the rows may still link them: the target's own
@@ -19,7 +19,7 @@ def shuffled(run: Run, source: Party, own: np.ndarray) -> np.ndarray:
     """
     peer = run.roster.target if run.roster.me == source else source
     stream = Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name))
-    return reordered(own, stream.permutation(own.shape[1]))
+    return reordered(ranks, stream.permutation(ranks.shape[1]))
 
 
 class Squares:

@@ -17,7 +17,9 @@ class Engine(Protocol):
     order. A source takes part in its own session, the others in all: `mpc_spearman.parties.Roster.sessions`.
     """
 
-    def contribute(self, run: Run, computation: Computation, own: Contribution) -> NDArray[Any] | None:
+    def contribute(
+        self, run: Run, computation: Computation, contribution: Contribution
+    ) -> NDArray[Any] | None:
         """Do a data party's part; return what is opened to it, if anything, in `prepare`'s form."""
 
     def prepare(self, run: Run, computation: Computation) -> Opening:

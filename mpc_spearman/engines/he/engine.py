@@ -29,12 +29,12 @@ from mpc_spearman.wire.kinds import Kind
 _BATCH_BYTES, _BATCH = 1 << 22, 64
 
 
-def contribute(run: Run, computation: Computation, own: Contribution) -> None:
+def contribute(run: Run, computation: Computation, contribution: Contribution) -> None:
     """Do a data party's part: encrypt the source's vectors, and compute on them at the target."""
     if computation.operation == "differences":
-        _differences(run, computation, own.vectors)
+        _differences(run, computation, contribution.vectors)
     elif computation.operation == "inner_products":
-        _inner_products(run, computation, own)
+        _inner_products(run, computation, contribution)
     else:
         raise NotImplementedError("only secure multiparty computation compares in private")
 
@@ -52,33 +52,33 @@ def prepare(run: Run, computation: Computation) -> Opening:
     )
 
 
-def _differences(run: Run, computation: Computation, own: np.ndarray) -> None:
+def _differences(run: Run, computation: Computation, vectors: np.ndarray) -> None:
     """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
     for source, key in receive_keys(run, computation).items():
-        in_order = own if _literal(run.plan) else shuffled(run, source, own)
+        in_order = vectors if _literal(run.plan) else shuffled(run, source, vectors)
         if run.roster.me == source:
             encrypt_ranks(run, key, in_order)
         else:
             subtract_ranks(run, key, source, in_order)
 
 
-def _inner_products(run: Run, computation: Computation, own: Contribution) -> None:
+def _inner_products(run: Run, computation: Computation, contribution: Contribution) -> None:
     """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
     if computation.summed:
-        sessions = [(receive_key(run, sizes(computation)), run.roster.sources, own.added)]
+        sessions = [(receive_key(run, sizes(computation)), run.roster.sources, contribution.added)]
     else:
         sessions = [
-            (key, (source,), own.added_in(computation, source))
+            (key, (source,), contribution.added_in(computation, source))
             for source, key in receive_keys(run, computation).items()
         ]
     for key, sources, added in sessions:
         if run.roster.me.role is Role.SOURCE:
-            encrypt_vectors(run, key, own.vectors)
+            encrypt_vectors(run, key, contribution.vectors)
             if added is not None:
                 split_noise(run, key, added)
         else:
             noisy = [source for source in sources if source in computation.noisy_sources]
-            multiply_vectors(run, key, sources, own.vectors, noisy, added)
+            multiply_vectors(run, key, sources, contribution.vectors, noisy, added)
 
 
 def sizes(computation: Computation, source: Party | None = None) -> Sizes:
@@ -136,26 +136,26 @@ def _take_note(run: Run, key: PublicKey) -> None:
 
 
 @step("encrypt")
-def encrypt_ranks(run: Run, key: PublicKey, own: np.ndarray) -> None:
-    """Source: encrypt its ranks and send them to the target (paper, step 1); `own` is int32 (m_A, n)."""
-    n = own.shape[1]
-    for rows in groups(n, len(own), key):
-        ciphertexts = key.encrypt(_chunks(_block(own, rows), key.slots))
+def encrypt_ranks(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
+    """Source: encrypt its ranks and send them to the target (paper, step 1); `vectors` is int32 (m_A, n)."""
+    n = vectors.shape[1]
+    for rows in groups(n, len(vectors), key):
+        ciphertexts = key.encrypt(_chunks(_block(vectors, rows), key.slots))
         send(run, key, run.roster.target, Kind.CIPHERTEXT, ciphertexts)
         run.tick(rows.stop, n)
 
 
 @step("evaluate")
-def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray) -> None:
+def subtract_ranks(run: Run, key: PublicKey, source: Party, vectors: np.ndarray) -> None:
     """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 2).
 
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
     """
-    literal, (m_target, n), m_source = _literal(run.plan), own.shape, key.sizes.m_source
+    literal, (m_target, n), m_source = _literal(run.plan), vectors.shape, key.sizes.m_source
     for rows in groups(n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
-        theirs = receive(run, key, source, Kind.CIPHERTEXT, m_source * count)
-        columns = _block(own, rows)
+        ciphertexts = receive(run, key, source, Kind.CIPHERTEXT, m_source * count)
+        columns = _block(vectors, rows)
         if not literal:
             columns[1:] -= columns[0]
         against = range(m_target if literal else 1)
@@ -165,7 +165,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, own: np.ndarray) -> 
         if not literal:
             pairs += [(None, j) for j in range(count, m_target * count)]
         chunks = _chunks(columns, key.slots)
-        differences = key.subtract(theirs, chunks, pairs, rerandomise=not literal)
+        differences = key.subtract(ciphertexts, chunks, pairs, rerandomise=not literal)
         send(run, key, run.roster.coordinator, Kind.EVALUATED, differences)
         run.tick(rows.stop, n)
 
@@ -190,9 +190,9 @@ def decrypt_differences(run: Run, key: SecretKey) -> np.ndarray:
 
 
 @step("encrypt")
-def encrypt_vectors(run: Run, key: PublicKey, own: np.ndarray) -> None:
+def encrypt_vectors(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
     """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target."""
-    for block in _cut(run, own, key.rows):
+    for block in _cut(run, vectors, key.rows):
         send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block))
 
 
@@ -229,18 +229,18 @@ def multiply_vectors(
     run: Run,
     key: PublicKey,
     sources: Sequence[Party],
-    own: np.ndarray,
+    vectors: np.ndarray,
     noisy: Sequence[Party] = (),
     added: np.ndarray | None = None,
 ) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
-    `own` are integers (m_B, rows), the same for each source. The products of several sources add up. This
+    `vectors` are integers (m_B, rows), the same for each source. The products of several sources add up. This
     party's part of the `noisy` sources' noise is subtracted, and its own noise `added`, (vectors, m_B).
     """
     products = key.products()
     for source in sources:
-        for block in _cut(run, own, key.rows):
+        for block in _cut(run, vectors, key.rows):
             count = key.ciphertexts_for(block.shape[1])
             products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
     parts_of_noise = receive_noise(run, key, noisy)
@@ -308,9 +308,9 @@ def _cut(run: Run, table: np.ndarray, rows: int) -> Iterator[np.ndarray]:
         run.tick(block.stop, table.shape[1])
 
 
-def _block(own: np.ndarray, rows: slice) -> np.ndarray:
+def _block(vectors: np.ndarray, rows: slice) -> np.ndarray:
     """Return a copy of some rows, as the schemes take them."""
-    return np.asarray(own[:, rows].astype(np.int64))
+    return np.asarray(vectors[:, rows].astype(np.int64))
 
 
 def _chunks(vectors: np.ndarray, slots: int) -> list[np.ndarray]:

@@ -149,7 +149,7 @@ class PublicKey(StaysHere, ABC):
 
     @abstractmethod
     def subtract(
-        self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
+        self, ciphertexts: Sequence[bytes], integers: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
         """Encrypt one's own chunks, subtract, and return what may go to the coordinator.
 

@@ -18,19 +18,19 @@ from mpc_spearman.run import Run
 Term = tuple[Session, np.ndarray]
 
 
-def contribute(run: Run, computation: Computation, own: Contribution) -> NDArray[np.bool_] | None:
+def contribute(run: Run, computation: Computation, contribution: Contribution) -> NDArray[np.bool_] | None:
     """Do a data party's part: share its vectors, compute its terms, and open them re-randomised."""
     if computation.operation == "differences":
         for source in run.roster.sessions:
-            sharing.open_differences(run, Session(run, source, computation), own.vectors)
+            sharing.open_differences(run, Session(run, source, computation), contribution.vectors)
     elif computation.operation == "comparison":
-        return reveal_order(run, _terms(run, computation, own), own.last)
+        return reveal_order(run, _terms(run, computation, contribution), contribution.last)
     elif computation.summed:
-        sharing.reveal_total(run, _terms(run, computation, own))
+        sharing.reveal_total(run, _terms(run, computation, contribution))
     else:
         for source in run.roster.sessions:
-            session, term = _term(run, computation, source, own.vectors)
-            noise = own.added_in(computation, source)
+            session, term = _term(run, computation, source, contribution.vectors)
+            noise = contribution.added_in(computation, source)
             sharing.reveal(run, session, term if noise is None else term + noise)
     return None
 
@@ -57,24 +57,24 @@ def prepare(run: Run, computation: Computation) -> Opening:
     return open_each
 
 
-def _terms(run: Run, computation: Computation, own: Contribution) -> list[Term]:
+def _terms(run: Run, computation: Computation, contribution: Contribution) -> list[Term]:
     """Compute this party's terms of sums, the first one with its noise."""
-    terms = [_term(run, computation, source, own.vectors) for source in run.roster.sessions]
-    if own.added is not None:
-        terms[0][1][:] += own.added
+    terms = [_term(run, computation, source, contribution.vectors) for source in run.roster.sessions]
+    if contribution.added is not None:
+        terms[0][1][:] += contribution.added
     return terms
 
 
-def _term(run: Run, computation: Computation, source: Party, own: np.ndarray) -> Term:
+def _term(run: Run, computation: Computation, source: Party, vectors: np.ndarray) -> Term:
     session, bound = Session(run, source, computation), computation.bounds.value
     if not computation.proved:
-        return session, sharing.multiply_own(run, session, own, bound)
+        return session, sharing.multiply_own(run, session, vectors, bound)
     columns = session.shape.m_target if run.roster.me == source else session.shape.m_source
     received = room((columns, computation.rows), np.int64, in_file=True)
-    term = sharing.multiply_own(run, session, own, bound, received)
+    term = sharing.multiply_own(run, session, vectors, bound, received)
     for owner in (source, run.roster.target):
         if owner == run.roster.me:
-            prove(run, session, own, session.masks(run.roster.coordinator))
+            prove(run, session, vectors, session.masks(run.roster.coordinator))
         else:
             verify(run, session, owner, received)
     return session, term

@@ -42,11 +42,11 @@ _AHEAD = MAX_QUEUED // 2
 
 @step("multiply")
 def multiply_own(
-    run: Run, session: Session, own: np.ndarray, bound: int, received: np.ndarray | None = None
+    run: Run, session: Session, vectors: np.ndarray, bound: int, received: np.ndarray | None = None
 ) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ: X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target.
 
-    `own` are the party's values, int32 or int64 (m, n), at the source at most `bound` in size. Returns int64
+    `vectors` are the party's, int32 or int64 (m, n), at the source at most `bound` in size. Returns int64
     (m_A, m_B), modulo 2^64. The peer's masked values are kept in `received`, if it is given.
     """
     shape, is_source = session.shape, run.roster.me == session.source
@@ -57,12 +57,12 @@ def multiply_own(
     total = np.zeros((shape.m_source, shape.m_target), dtype=np.int64)
     shared: deque[tuple[np.ndarray, np.ndarray]] = deque()
     cut = session.rows(max(shape.m_source, shape.m_target))
-    ahead, depth = parts(own, cut), run.meter.depth
+    ahead, depth = parts(vectors, cut), run.meter.depth
     for rows in blocks(shape.n, cut):
         for _, values in islice(ahead, _AHEAD - len(shared)):
             shared.append((values, share_block(run, session, peer, values, masks, depth)))
-        (values, mask), theirs = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
-        masked = theirs.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
+        (values, mask), other = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
+        masked = other.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
         if received is not None:
             received[:, rows] = masked
         total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
@@ -113,17 +113,17 @@ def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[sli
 
 
 @step("share")
-def open_differences(run: Run, session: Session, own: np.ndarray) -> None:
+def open_differences(run: Run, session: Session, vectors: np.ndarray) -> None:
     """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
     source, shape = session.source, session.shape
     is_source = run.roster.me == source
-    own = shuffled(run, source, own)
+    vectors = shuffled(run, source, vectors)
     masks = session.masks(run.roster.coordinator)
     other_columns = shape.m_target if is_source else shape.m_source
-    for rows, values in parts(own, session.rows(shape.m_source + shape.m_target - 1)):
+    for rows, values in parts(vectors, session.rows(shape.m_source + shape.m_target - 1)):
         mine = session.shared(values - masks.ring(values.shape))
-        theirs = session.absent(other_columns, values.shape[1])
-        x, y = (mine, theirs) if is_source else (theirs, mine)
+        other = session.absent(other_columns, values.shape[1])
+        x, y = (mine, other) if is_source else (other, mine)
         with run.meter.phase("reveal"):
             session.reveal(_basis(session, x, y))
         run.tick(rows.stop, shape.n)

@@ -88,10 +88,10 @@ class BfvPublicKey(PublicKey):
         return [self._encrypted(plaintext, 0) for plaintext in map(self._encoded, chunks)]
 
     def subtract(
-        self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
+        self, ciphertexts: Sequence[bytes], integers: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
         """Subtract; the fresh Enc(0) that is always added also encrypts this party's own values."""
-        left, right = [self.load(raw, 0) for raw in theirs], [self._encoded(chunk) for chunk in own]
+        left, right = [self.load(raw, 0) for raw in ciphertexts], [self._encoded(chunk) for chunk in integers]
         evaluator, exported = self.rings[0].evaluator, []
         for i, j in pairs:
             total = self.fresh_zero(0)

@@ -90,10 +90,10 @@ class PaillierPublicKey(PublicKey):
         return [self.write(c) for c in self._encrypted(chunks, self.sizes.result_bound)]
 
     def subtract(
-        self, theirs: Sequence[bytes], own: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
+        self, ciphertexts: Sequence[bytes], integers: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
         """Subtract; without `rerandomise` the quotients alone, as in the paper."""
-        left, right = self.read(theirs), self._encrypted(own, self.sizes.result_bound)
+        left, right = self.read(ciphertexts), self._encrypted(integers, self.sizes.result_bound)
         values = [
             right[j] if i is None else left[i] * invert(right[j], self.square) % self.square for i, j in pairs
         ]
