@@ -110,8 +110,8 @@ class CoefficientTables(Strengths):
             tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
             tests = int(np.broadcast_to(tested, rho.shape).sum())
         q = pvalues.qvalues(p, tests)
-        found = (q <= RATE) & ~weak
-        ends = np.stack(found_intervals(rho, found, copy.plan["confidence"], tests, **pairs), axis=1)
+        selected = (q <= RATE) & ~weak
+        ends = np.stack(found_intervals(rho, selected, copy.plan["confidence"], tests, **pairs), axis=1)
         bounds = pd.MultiIndex.from_tuples(
             [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
         )

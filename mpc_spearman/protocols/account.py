@@ -18,12 +18,12 @@ def account(run: Run) -> pd.DataFrame:
 
     They do not include this exchange and the farewell after it.
     """
-    own = dict(zip(("seconds", "counts"), run.meter.table(), strict=True))
-    costs = {run.roster.me: own}
+    figures = dict(zip(("seconds", "counts"), run.meter.table(), strict=True))
+    costs = {run.roster.me: figures}
     if run.roster.me.role is Role.COORDINATOR:
         costs |= {peer: run.links.receive(peer, Kind.COST) for peer in run.roster.peers}
     else:
-        run.links.send(run.roster.coordinator, Kind.COST, own)
+        run.links.send(run.roster.coordinator, Kind.COST, figures)
     shown = cost_phases(run.plan.protocol, run.plan.alignment, proofs=run.plan.proofs)
     rows = [
         (party.name, phase, *map(float, values["seconds"][i]), *map(int, values["counts"][i]))
@@ -51,17 +51,17 @@ def sign_and_part(run: Run, result: Result) -> Result:
     which hide messages from those who do not have their nonces.
     """
     signer, me, hub = run.signer, run.roster.me, run.roster.coordinator
-    own = Record.of(
+    own_record = Record.of(
         run.plan, run.links.run, result.n, signer.identities, run.notes.granted, run.notes.began,
         rehearsal=signer.rehearsal,
     )  # fmt: skip
-    text = own.text
+    text = own_record.text
     if me.role is Role.COORDINATOR:
         for peer in run.roster.peers:
             run.links.send(peer, Kind.RECORD, {"record": text})
     else:
         text = run.links.receive(hub, Kind.RECORD)["record"]
-    signature, differ = sign(text, own, me.name, signer.identity)
+    signature, differ = sign(text, own_record, me.name, signer.identity)
     signatures = run.links.close(signature)
     unsigned = sorted(signer.identities.keys() - signed_by(text, signer.identities, signatures))
     if differ:

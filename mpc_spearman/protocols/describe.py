@@ -68,23 +68,23 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
         return Description()
     n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
-    told = {name: tuple(value) for name, value in values.items()}
-    ties, two_values, skewness = (told.get(name, ()) for name in ("ties", "two_values", "skewness"))
+    heard = {name: tuple(value) for name, value in values.items()}
+    ties, two_values, skewness = (heard.get(name, ()) for name in ("ties", "two_values", "skewness"))
     if any(not 0 <= term <= total(n) or term % 2 for term in ties):
         raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n} rows")
-    lengths = told.pop("length", (0.0,))
+    lengths = heard.pop("length", (0.0,))
     if not 0 <= lengths[0] <= 1 + 1e-9 or not all(
         possible(*of, n) for of in zip(skewness, two_values, ties, strict=True)
     ):
         raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n} rows")
-    shares = [told.get(name, ()) for name in ("factors", "sum_factor", "gaps", "most_gaps", "lengths")]
+    shares = [heard.get(name, ()) for name in ("factors", "sum_factor", "gaps", "most_gaps", "lengths")]
     if not all(0 <= value <= 1 for of_each in shares for value in of_each):
         raise ProtocolViolation(f"{owner} sent a factor, a length or a share of gaps that is not from 0 to 1")
-    if any(0 < length < _SHORTEST for length in told.get("lengths", ())):
+    if any(0 < length < _SHORTEST for length in heard.get("lengths", ())):
         raise ProtocolViolation(f"{owner} states a length that no column has")
-    classes, bends = told.get("stated_ties", ()), told.get("stated_skewness", ())
+    classes, bends = heard.get("stated_ties", ()), heard.get("stated_skewness", ())
     if not all(one in list(Ties) for one in classes) or not all(abs(bend) <= 1 / _SHORTEST for bend in bends):
         raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")
-    told |= {"constant": told.get("constant", ()) or tuple(term == total(n) for term in ties)}
-    sums, most = told.pop("sum_factor", (1.0,)), told.pop("most_gaps", (0.0,))
-    return Description(**told, length=float(lengths[0]), sum_factor=float(sums[0]), most_gaps=float(most[0]))
+    heard |= {"constant": heard.get("constant", ()) or tuple(term == total(n) for term in ties)}
+    sums, most = heard.pop("sum_factor", (1.0,)), heard.pop("most_gaps", (0.0,))
+    return Description(**heard, length=float(lengths[0]), sum_factor=float(sums[0]), most_gaps=float(most[0]))

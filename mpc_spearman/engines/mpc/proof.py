@@ -220,11 +220,11 @@ def settle(run: Run, session: Session, owner: Party, masks: Stream) -> None:
     def of_masks(rows: slice, cells: slice) -> NDArray[np.int64]:
         return masks.ring((statement.columns, rows.stop - rows.start))
 
-    own = _shares(run, statement, take, coins, secret, of_masks, first=False)
+    own_shares = _shares(run, statement, take, coins, secret, of_masks, first=False)
     same_coins = run.links.receive(owner, Kind.PROOF_HASH)["coins"] == coins.hashed.digest()
-    others = run.links.receive(verifier, Kind.PROOF_END)["shares"]
-    f, g, claim, checks = (sum(pair) % PRIME for pair in zip(own, map(int, others), strict=True))
-    if not (valid(others) and same_coins and checks == 0 and f * g % PRIME == claim):
+    other_shares = run.links.receive(verifier, Kind.PROOF_END)["shares"]
+    f, g, claim, checks = (sum(pair) % PRIME for pair in zip(own_shares, map(int, other_shares), strict=True))
+    if not (valid(other_shares) and same_coins and checks == 0 and f * g % PRIME == claim):
         raise ProtocolViolation(
             f"the proof of {owner}'s vectors failed: {owner}, or {verifier}, which verifies it, does not "
             "follow the protocol. Which of the two cannot be told. Nothing was passed on"
