@@ -133,7 +133,7 @@ def test_a_disk_without_room_for_the_result_ends_a_run_early(tmp_path: Path, siz
             "B": others,
             "A": others,
         }
-        need = "27.6 MB" if met else "16.8 MB"
+        need = "54.6 MB" if met else "16.8 MB"
         assert f"No space left on device; the results need up to {need}" in endings["C"].printed
         for name in "AB" if not met else "":
             assert balances(Ledger(tmp_path / f"{name}.ledger").entries()) == []

@@ -202,7 +202,7 @@ def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
 
 def test_at_the_meeting_only_what_the_table_lists_is_said_and_nothing_local_and_no_key():
     run = frozen("coefficients", 0)
-    transcript, of_the_connection = run.transcript, {"alive", "probe", "round", "by"}
+    transcript, of_the_connection = run.transcript, {"alive", "probe", "attempt", "by"}
     met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))
     for party in PARTIES:
         listed = {
