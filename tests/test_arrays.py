@@ -23,7 +23,7 @@ from support.plans import plan
 N = 2_200_000  # of which two columns of int32, or one of 64 bits, are large enough for a file
 
 
-def test_a_large_array_is_in_a_file_without_a_name_and_so_is_what_is_made_of_it(
+def test_a_large_array_and_its_results_are_in_unnamed_files(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes, real = set(), os.open
@@ -96,7 +96,7 @@ def test_vectors_in_files_are_those_in_memory(
     assert np.array_equal(here.vectors, there.vectors)
 
 
-def test_columns_whitened_in_files_are_those_in_memory_but_for_their_rotation(both: list[Ranks]) -> None:
+def test_columns_whitened_in_files_equal_those_in_memory_up_to_rotation(both: list[Ranks]) -> None:
     level, shapes = made(reveal="explained", results={"target": "explained"})
     here, there = (whitening.directions(ranks) for ranks in both)
     assert np.array_equal(here, there)

@@ -27,7 +27,7 @@ def line(public: bytes) -> str:
     return f"ed25519:{b64encode(public).decode()}"
 
 
-def test_init_makes_a_key_for_its_owner_alone_and_prints_the_line_for_the_plan(
+def test_init_makes_a_private_key_and_prints_the_line_for_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

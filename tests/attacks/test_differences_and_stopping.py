@@ -19,7 +19,7 @@ def test_differences_of_untied_columns_give_every_rank(n, columns):
     assert np.array_equal(np.rint(found), ranks[0])
 
 
-def test_differences_of_few_columns_give_every_rank_within_a_tenth_of_the_rows():
+def test_differences_of_few_columns_give_ranks_within_a_tenth_of_the_rows():
     ranks = (untied(5, 200, np.random.default_rng(1)) + 201) // 2
     found = differences.ranks_of_first(ranks[1:] - ranks[0])
     assert np.abs(found - ranks[0]).mean() < 0.12 * 200  # a guess is off by a quarter

@@ -76,7 +76,7 @@ def test_a_party_that_offers_all_possible_ids_learns_the_others_list() -> None:
 
 
 @pytest.mark.parametrize("policy", [{"max_ids": 300}, {"max_unmatched": 0.5}])
-def test_a_cap_on_ids_or_on_those_that_do_not_match_stops_that(policy: Mapping[str, Any]) -> None:
+def test_a_limit_on_ids_or_on_unmatched_ids_stops_made_up_ids(policy: Mapping[str, Any]) -> None:
     classes, known = attempt(THINKABLE, policy)
     assert classes == REFUSED
     assert known is None

@@ -75,7 +75,7 @@ def _within(right: int, copies: int, bound: float) -> bool:
 
 @pytest.mark.parametrize("grant", OF)
 @pytest.mark.parametrize("scene", SCENES)
-def test_which_of_two_rows_is_whose_is_guessed_no_more_often_than_the_bound(scene: str, grant: str) -> None:
+def test_exchanged_rows_are_guessed_no_more_often_than_the_bound(scene: str, grant: str) -> None:
     x, y = _made(scene)
     exchange = OF[grant](x, y, worst_rows(x, y), LOSS)
     exact = Exchange(exchange.numbers, exchange.noise * 1e-9)
@@ -85,7 +85,7 @@ def test_which_of_two_rows_is_whose_is_guessed_no_more_often_than_the_bound(scen
         assert _right(exact, exact.guesses, 50) == 50
 
 
-def test_the_bound_is_nearly_reached_so_that_the_attack_is_a_real_one() -> None:
+def test_the_best_attack_nearly_reaches_the_bound() -> None:
     x, y = _made("one row against all others")
     exchange = coefficients_of(x, y, worst_rows(x, y), LOSS)
     assert exchange.separation > 0.4 * separation(LOSS)
@@ -143,7 +143,7 @@ ISOLATED = {
 
 
 @pytest.mark.parametrize(("columns", "at"), ISOLATED.values(), ids=ISOLATED)
-def test_rows_that_columns_isolate_are_read_from_exact_numbers_and_not_from_published(
+def test_isolated_rows_are_read_from_exact_but_not_published_numbers(
     columns: np.ndarray, at: list[int]
 ) -> None:
     y, off = encoded(columns), {"exact": [], "published": []}
@@ -169,7 +169,7 @@ def test_a_rare_flag_is_solved_from_exact_coefficients_alone(n: int, columns: in
 
 
 @pytest.mark.parametrize("ones", [(100,), (100, 150)], ids=["coefficients", "means of two flags"])
-def test_flags_of_people_whom_questions_were_asked_of_are_named_from_exact_numbers_alone(
+def test_flags_of_asked_people_are_read_from_exact_numbers_only(
     ones: tuple[int, ...],
 ) -> None:
     rng = np.random.default_rng(1)

@@ -40,7 +40,7 @@ def length_of(columns: list[np.ndarray], chosen: np.ndarray) -> float:
     )
 
 
-def test_a_mean_over_chosen_rows_used_to_show_which_flags_a_person_has() -> None:
+def test_a_mean_over_chosen_rows_used_to_show_a_persons_flags() -> None:
     """Two people's flags are 1, 0 and 0, 1 or the reverse; one run has one of them, who is the 31st."""
     rng, old, new = np.random.default_rng(1), [], []
     for _ in range(30):
@@ -59,7 +59,7 @@ def test_a_mean_over_chosen_rows_used_to_show_which_flags_a_person_has() -> None
     assert not any(new)
 
 
-def test_the_length_of_a_mean_used_to_show_which_of_two_values_a_person_has() -> None:
+def test_the_length_of_a_mean_used_to_show_a_persons_flag() -> None:
     """Under ``unit: value`` two people exchange one column's values, which changes the length."""
     rng, old, new = np.random.default_rng(2), [], []
     settings = {"privacy": {"unit": "value"}, "results": {"precision": "statistical"}}
@@ -114,7 +114,7 @@ def test_a_target_used_to_read_a_flag_by_lying_about_its_scales(columns: int) ->
     assert named(grid.scales(least)) < 0.75
 
 
-def test_a_party_that_shifts_its_term_used_to_read_exact_bits_from_what_is_undefined() -> None:
+def test_a_shifted_term_used_to_show_exact_bits_by_undefined_numbers() -> None:
     """Sums near what ranks can give were NaN beyond it; now they fall back, and noise hides where."""
     level, n = level_of(plan(results={"target": "coefficients", "precision": "statistical"})), 100
     shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1)
@@ -137,7 +137,7 @@ def test_a_party_that_shifts_its_term_used_to_read_exact_bits_from_what_is_undef
     assert steps.max() < noise
 
 
-def test_a_party_that_shifts_one_difference_used_to_read_whether_anothers_element_is_large() -> None:
+def test_a_shifted_difference_used_to_show_a_large_element_of_a_peer() -> None:
     """At ``differences`` pairs with a difference that no ranks give had the ratio of Q = -1, which is 1."""
     its = plan(reveal="differences", results={"target": "coefficients", "precision": "statistical"})
     level, n, rng = level_of(its), 100, np.random.default_rng(1)

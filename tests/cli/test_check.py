@@ -30,7 +30,7 @@ def check(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[int, str]
     return code, capsys.readouterr().out
 
 
-def test_the_other_sides_number_of_columns_is_asked_for_where_there_is_noise(
+def test_check_asks_for_the_peers_column_count_where_there_is_noise(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["check", PLAN, "--party", "A"]) == PlanError.exit_code
@@ -50,7 +50,7 @@ def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
         assert (name in head, f"\n{name}: " in said) == (True, True)
 
 
-def test_how_much_noise_there_would_be_is_said_and_no_table_is_refused_for_its_columns(
+def test_check_states_the_noise_and_refuses_no_table_for_its_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(3)
@@ -99,7 +99,7 @@ def test_check_says_what_the_owner_should_know_about_its_table(
     assert "'age': -999 (5 cells) at an end of its values: it may be a code" in said
 
 
-def test_more_ids_than_a_partner_like_oneself_would_take_are_said_before_the_meeting(
+def test_check_warns_of_more_ids_than_a_similar_partner_would_accept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = table_of(tmp_path, x=np.arange(N), y=np.arange(N)[::-1])

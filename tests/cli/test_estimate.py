@@ -16,7 +16,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_it_prints_a_line_for_each_party_and_how_far_to_trust_it(
+def test_it_prints_a_line_for_each_party_and_its_accuracy(
     fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_runs.a_row = 1e-3  # so that there is one run

@@ -39,7 +39,7 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 
 
 @pytest.mark.parametrize("reveal", ["strengths", "coefficients"])
-def test_an_owner_with_noise_on_its_inputs_reads_what_it_costs_and_whom_it_need_not_trust(capsys, reveal):
+def test_a_noisy_owner_reads_the_cost_and_whom_it_need_not_trust(capsys, reveal):
     settings = (NOISE_ON_INPUTS, f"reveal={reveal}", "privacy.loss=0.5")
     own, other = (said(capsys, *settings, "--party", party) for party in "AB")
     assert "With all that the others have of this run, an attacker who" in own
@@ -136,7 +136,7 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
     assert "what others learn from our table" in text  # the page all the same
 
 
-def test_an_owner_is_told_where_its_ledger_is_and_what_it_has_used(capsys, tmp_path):
+def test_an_owner_reads_where_its_ledger_is_and_what_is_used(capsys, tmp_path):
     plan = written(tmp_path, reveal="strengths", results={"target": "ranking"})
     own, table = tmp_path / "A.yaml", tmp_path / "a.csv"
     pd.DataFrame({"id": range(90), "x": range(90), "y": [*range(45), *range(45)]}).to_csv(table, index=False)
@@ -212,9 +212,7 @@ def test_the_page_to_sign_has_the_parties_own_texts_or_blank_lines(tmp_path, mon
     assert signed_page(tmp_path).count('class="blank"') == 8
 
 
-def test_the_page_to_sign_says_first_who_learns_which_people_are_ours_and_what_protects_them(
-    tmp_path, monkeypatch
-):
+def test_the_page_to_sign_begins_with_who_learns_our_ids(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = signed_page(tmp_path, policy={"max_unmatched": 0.5, "lifetime": 3.0})
     first, _, rest = page.partition('class="first"')[2].partition("</div>")

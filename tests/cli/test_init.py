@@ -100,7 +100,7 @@ def test_ids_are_a_column_that_identifies_people_or_the_owner_is_asked(
 
 
 @pytest.mark.usefixtures("here")
-def test_an_owner_gets_a_ledger_and_a_policy_that_says_all_it_allows(
+def test_an_owner_gets_a_ledger_and_a_complete_policy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     Path("a.csv").write_text("id,x\n1,1\n2,3\n")

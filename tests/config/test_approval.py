@@ -164,7 +164,7 @@ def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
     assert run() == {}
 
 
-def test_a_run_that_only_told_who_is_in_the_table_uses_an_approval_too(made: Path) -> None:
+def test_a_run_that_only_matched_ids_uses_up_an_approval(made: Path) -> None:
     approval, ledger = check(made), Ledger(made / "A.ledger")
     assert approval is not None
 

@@ -25,7 +25,7 @@ def test_a_query_is_read_and_stays_with_its_party() -> None:
     assert plan.restricted_to("B").parties.target.table == Query(**ASKED)
 
 
-def test_a_query_can_be_given_by_overrides_and_be_replaced_by_a_file() -> None:
+def test_overrides_can_set_a_query_or_replace_it_by_a_file() -> None:
     given = [f"{KEY}.query=SELECT 1 AS id", f"{KEY}.connection=env:CLINIC", f"{KEY}.order_by=id"]
     asked = load_plan(plan_with(), given).parties.target.table
     assert asked == Query(query="SELECT 1 AS id", connection="env:CLINIC", order_by=("id",))

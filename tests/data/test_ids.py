@@ -144,7 +144,7 @@ def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) 
             assert (tag.encode() in data) == (party == "B" and path.name == "result.json")
 
 
-def test_a_key_that_cannot_be_used_stops_the_run_before_any_data_moves(tmp_path: Path) -> None:
+def test_an_unusable_key_stops_the_run_before_any_data_moves(tmp_path: Path) -> None:
     (tmp_path / "b.key").write_bytes(b"short")
     reached: set[str] = set()
     watch = partial(on_progress, told=reached.add)

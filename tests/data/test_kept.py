@@ -73,7 +73,7 @@ def right(ranks: Ranks, table: Table) -> bool:
     return same and np.array_equal(ranks.matrix, again.matrix)
 
 
-def test_the_same_table_is_ranked_once_in_whatever_order_a_run_has_its_rows(clinic: Path) -> None:
+def test_a_table_is_ranked_once_whatever_order_a_run_gives_its_rows(clinic: Path) -> None:
     owner, rng = Owner(clinic), np.random.default_rng(1)
     for order in (np.arange(N - 1), rng.permutation(N - 1), rng.permutation(N - 1)):
         assert right(*owner.ranks(lambda table, order=order: table.take(order)))
@@ -123,7 +123,7 @@ def test_kept_ranks_serve_a_run_that_may_take_other_memory(clinic: Path) -> None
     assert owner.ranked == 2
 
 
-def test_ranks_of_a_database_are_those_of_the_columns_that_it_has_now(
+def test_ranks_of_a_database_follow_its_present_columns(
     clinic: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("duckdb")
@@ -182,7 +182,7 @@ def test_ranks_of_a_query_are_kept_for_the_same_session_alone(
             command(server, change[1])
 
 
-def test_ranks_of_a_database_in_a_file_are_kept_while_the_file_is_the_same(
+def test_ranks_of_a_database_file_are_kept_until_it_changes(
     clinic: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, asked = Owner(clinic), {"query": "SELECT * FROM t", "connection": "env:CLINIC"}
@@ -239,7 +239,7 @@ def test_damaged_ranks_are_reported_and_made_again(damage: Callable[[Path], obje
     assert owner.ranked == 2
 
 
-def test_a_table_that_changes_is_not_kept_and_kept_ranks_are_not_its(clinic: Path) -> None:
+def test_ranks_of_a_table_that_changes_are_neither_kept_nor_reused(clinic: Path) -> None:
     owner = Owner(clinic)
 
     def changed(table: Table) -> Table:
@@ -268,7 +268,7 @@ def test_files_of_killed_runs_are_removed(clinic: Path) -> None:
     os.close(in_use)
 
 
-def test_a_file_that_another_process_takes_for_a_left_one_is_made_again(
+def test_a_file_that_another_process_cleared_away_is_made_again(
     clinic: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, made, real = Owner(clinic), list[Path](), os.open

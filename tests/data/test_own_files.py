@@ -109,7 +109,7 @@ def test_a_listed_code_is_found_however_it_is_written(cells: Any, listed: str, c
         assert not any("missing_values" in caution for caution in table.cautions)
 
 
-def test_codes_that_are_not_listed_stay_and_a_code_that_is_nowhere_is_said(csv: Any) -> None:
+def test_unlisted_codes_stay_and_a_code_in_no_cell_is_reported(csv: Any) -> None:
     big = 2**53
     table = read(
         csv(f"id,x\na,{big}\nb,{big + 1}\nc,3\nd,4\n"),
@@ -187,9 +187,7 @@ def test_text_is_read_by_the_same_rules_from_every_format(
 @pytest.mark.parametrize(
     "kind", [pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.int64())]
 )
-def test_a_file_of_other_rows_holds_what_its_format_can_or_is_an_error(
-    kind: pa.DataType, tmp_path: Path
-) -> None:
+def test_a_file_of_other_rows_holds_its_values_or_is_an_error(kind: pa.DataType, tmp_path: Path) -> None:
     source = pa.table({"id": ["a", "b", "c", "d"], "x": [1, 2, 3, None], "rest": pa.nulls(4, kind)})
     table = read(source, exclude=["rest"], missing="drop_rows")
     write_unaligned(tmp_path / "r.parquet", table)
@@ -213,7 +211,7 @@ def test_accents_are_the_same_in_plans_and_tables_however_they_are_written(csv: 
             assert (found.features, found.column(0).tolist()) == ((NFC,), [1, 0, 0])
 
 
-def test_ids_in_an_index_without_a_name_are_found_and_no_feature_vanishes(parquet: Any) -> None:
+def test_ids_in_an_unnamed_index_are_used_and_no_feature_is_lost(parquet: Any) -> None:
     frame = pd.DataFrame({"v": [1, 2, 3], "__index_level_9__": [3, 2, 1]}, index=["a", "b", "c"])
     path = parquet(pa.Table.from_pandas(frame))
     assert "set id to '__index_level_0__'" in refusal(path)
@@ -224,7 +222,7 @@ def test_ids_in_an_index_without_a_name_are_found_and_no_feature_vanishes(parque
     assert read(named).ids.to_pylist() == ["a", "b", "c"]
 
 
-def test_a_field_of_a_structure_is_not_the_column_with_its_path_for_a_name(parquet: Any) -> None:
+def test_a_field_and_a_column_named_like_its_path_are_distinct(parquet: Any) -> None:
     table = pa.table({"a": [{"b": 9}] * 3, "a.b": [1, 3, 2], "id": ["x", "y", "z"]})
     assert read(parquet(table), exclude=["a"]).column(0).tolist() == [1, 3, 2]
 

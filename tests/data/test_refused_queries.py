@@ -137,7 +137,7 @@ UNREACHED = "postgres: it cannot be reached: "
         ),
     ],
 )
-def test_a_database_that_cannot_be_reached_or_read_is_refused_without_a_word_of_its_address(
+def test_an_unreachable_database_is_refused_without_showing_its_address(
     ask: Ask, server: str, monkeypatch: pytest.MonkeyPatch, change: tuple[str, str], why: str
 ) -> None:
     monkeypatch.setenv(ADDRESS, server.replace(*change))

@@ -111,7 +111,7 @@ def test_another_separator_is_named(csv, mark):
     assert read(csv(lines), csv={"delimiter": mark}).column(0).tolist() == [1, 2, 3]
 
 
-def test_columns_without_a_name_are_left_out_and_the_owner_hears_of_it(csv, parquet):
+def test_columns_without_a_name_are_left_out_with_a_warning(csv, parquet):
     for source, which in (
         (csv('"",id,x,\n0,a,1,\n1,b,2,\n2,c,3,\n'), "column 1, 4"),
         (parquet({"id": [1, 2, 3], "x": [1, 2, 3], " ": [1, 2, 3]}), "column 3"),

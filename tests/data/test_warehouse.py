@@ -122,7 +122,7 @@ def test_a_full_disk_is_not_called_too_little_memory() -> None:
             engine.keep("t", "SELECT random() FROM range(4000000)")
 
 
-def test_what_others_put_where_rows_are_spilled_is_neither_waited_for_nor_followed(
+def test_foreign_files_in_the_spill_folder_are_not_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -152,7 +152,7 @@ def test_ranks_placed_by_an_engines_counts_are_those_of_the_column(ties: int, ga
     assert groups.skewness == pytest.approx(expected.groups[0].skewness, rel=1e-9)
 
 
-def test_text_with_many_different_cells_is_numbers_or_dates_as_written_or_refused(
+def test_text_with_many_different_cells_is_numbers_or_dates_or_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(warehouse, "_MOST_WORDS", 3)
@@ -183,7 +183,7 @@ def test_text_with_many_different_cells_is_numbers_or_dates_as_written_or_refuse
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_missing_values_are_listed_counted_and_ranked_in_the_middle_as_the_plan_says(
+def test_missing_values_are_listed_counted_and_ranked_in_the_middle(
     engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame(
@@ -284,7 +284,7 @@ def test_ids_of_postgresql_are_text_whole_numbers_and_dates(ask: Ask, server: st
 # ---- what is asked
 
 
-def test_the_sql_for_engines_that_are_not_tried_here_is_as_it_was() -> None:
+def test_the_sql_for_engines_that_are_not_installed_is_unchanged() -> None:
     asked = ibis.table({"o0": "float64", "o1": "string", "c0": "string", "c1": "float64"}, name="asked")
     rows = ibis.table({"r": "int64", "c0": "string", "key": "float64"}, name="rows")
     buckets, before = expressions.bucketed(rows, rows.key, [0.5, 1.5]), {0: 0, 1: 5, 2: 9}

@@ -83,7 +83,7 @@ def test_ranks_of_32_bits_at_the_ends_of_their_type(matmul):
     assert matmul(x, y).tolist() == matmul(x, y, 2**31).tolist() == exact(x, y)
 
 
-def test_a_bound_that_does_not_hold_is_an_error_where_the_product_would_be_wrong():
+def test_a_bound_below_the_values_is_an_error():
     x = np.array([[3, -5]])
     assert ring._in_limbs(x, x, 5).tolist() == ring._in_integers(x, x, 4).tolist() == [[34]]
     for wrong in (x, -x):

@@ -13,7 +13,7 @@ from support.members import Members
 from support.plans import LIGHT, mapping
 
 
-def test_a_killed_process_stays_charged_and_the_others_take_their_charge_back(
+def test_a_killed_process_stays_charged_and_others_are_refunded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")

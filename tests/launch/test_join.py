@@ -104,7 +104,7 @@ def written(folder: Path, **shared: Any) -> tuple[str, ...]:
     )
 
 
-def test_a_ledger_that_an_earlier_version_left_beside_the_plan_is_continued(
+def test_a_ledger_of_an_earlier_version_next_to_the_plan_is_continued(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], launched: Any
 ) -> None:
     command, used = written(tmp_path), []

@@ -99,7 +99,7 @@ def test_numbers_reach_a_party_exactly(values: Any, handed: Callable[[pd.DataFra
     assert received.column(0).tolist() == direct.column(0).tolist() == list(values)
 
 
-def test_every_type_of_polars_that_has_an_order_is_that_of_its_pandas_or_arrow_equal() -> None:
+def test_ordered_polars_types_rank_as_their_pandas_or_arrow_equals() -> None:
     day, second = date(2024, 2, 28), datetime(2024, 2, 28, 23, 59, 59, 1)
     polars = pl.DataFrame(
         {

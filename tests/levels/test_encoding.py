@@ -113,7 +113,7 @@ def test_opened_values_fit_or_the_run_is_refused(n, columns, sources, estimator,
 
 
 @pytest.mark.parametrize("n", [30, 10**4, 10**6])
-def test_strengths_without_noise_are_exact_to_a_thousandth_of_their_standard_error(n):
+def test_strengths_without_noise_are_exact_to_a_thousandth_of_their_error(n):
     encoding = Encoding.strengths(n, columns=50, sources=1, estimator="tie_corrected", defined=50)
     assert encoding.error < 1e-3 / math.sqrt(n - 1)
 

@@ -110,7 +110,7 @@ def test_more_than_a_hundred_columns_with_many_copies() -> None:
     assert 80 < len(whitening.directions(ranks_of(source))) < 95  # with noise
 
 
-def test_a_small_difference_of_two_columns_counts_and_with_noise_its_owner_hears_that_it_does_not() -> None:
+def test_a_small_difference_of_columns_counts_unless_there_is_noise() -> None:
     random = np.random.default_rng(26)
     base, apart = random.normal(size=(2, 2000))
     source = table(a=base + 0.05 * apart, b=base - 0.05 * apart, rare=np.arange(2000) < 3)
@@ -127,7 +127,7 @@ def test_a_small_difference_of_two_columns_counts_and_with_noise_its_owner_hears
     assert not any(line.startswith("left out: ") for line in noisy.result("B").warnings)
 
 
-def test_with_exact_coefficients_the_sources_own_correlations_follow_as_the_privacy_page_says() -> None:
+def test_exact_coefficients_reveal_correlations_between_source_columns() -> None:
     """The coordinator has ρ of another run and ZᵀZ: it solves ZᵀZ = ρᵀ·C⁻¹·ρ. Without noise it finds C."""
     rng, n = np.random.default_rng(6), 500
     base = rng.normal(size=n)
@@ -257,7 +257,7 @@ def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, np.ndarray]
     return level, found
 
 
-def test_in_recorded_runs_the_coordinator_sees_no_more_than_what_is_opened_says(
+def test_in_recorded_runs_the_coordinator_sees_only_what_is_opened(
     recorded: tuple[str, dict[str, np.ndarray]],
 ) -> None:
     """Entries of Z, and ZᵀZ (at `canonical` singular values), have one distribution; of others another."""
@@ -316,9 +316,7 @@ def test_several_sources_have_an_r2_each_and_a_source_sees_its_own() -> None:
         (table(c=np.zeros(40)), "can use none"),
     ],
 )
-def test_a_source_that_leaves_too_little_is_refused_before_anything_is_sent(
-    source: pd.DataFrame, text: str
-) -> None:
+def test_a_source_with_too_few_directions_is_refused_before_sending(source: pd.DataFrame, text: str) -> None:
     random = np.random.default_rng(25)
     ended = run_in_memory(plan(**EXPLAINED), {"A": source, "B": table(y=random.normal(size=40))})
     assert ended.classes().keys() == {"A", "B", "C"}
@@ -326,7 +324,7 @@ def test_a_source_that_leaves_too_little_is_refused_before_anything_is_sent(
     assert any(isinstance(error, BoundError) and text in str(error) for error in ended.errors.values())
 
 
-def test_owners_allow_the_level_by_its_name_alone_and_ask_for_more_than_one_direction() -> None:
+def test_owners_grant_the_level_by_name_and_need_several_directions() -> None:
     for most, allowed in (("differences", False), ("explained", True), (["coefficients", "explained"], True)):
         assert Policy(max_reveal=most).allows("explained") is allowed
     parties = plan(reveal="explained").model_dump(mode="json")["parties"]
@@ -410,7 +408,7 @@ def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) 
             opened.level.admit(replace(shapes, scales={**shapes.scales, owner: nothing}))
 
 
-def test_of_whitened_rows_no_honest_distance_is_refused_and_none_is_beyond_the_leverages() -> None:
+def test_no_honest_distance_of_whitened_rows_exceeds_the_leverages() -> None:
     n, random = 4000, np.random.default_rng(3)
     for columns in (1, 3):
         grid = whitening.distances(columns, n)

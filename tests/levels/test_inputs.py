@@ -119,7 +119,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("reveal", "on_inputs", "sources", "scheme"), CASES)
-def test_the_noisy_vectors_are_multiplied_exactly_and_no_owner_adds_noise_twice(
+def test_noisy_vectors_are_multiplied_exactly_and_get_noise_once(
     reveal: str, on_inputs: str, sources: str, scheme: str, seen: Seen
 ) -> None:
     """An exchange of any two rows of an owner moves its vectors by at most μ standard deviations."""
@@ -205,7 +205,7 @@ def test_appended_entries_and_other_vectors_get_no_noise() -> None:
     assert fits((noisy - vectors)[1:, :48] / np.array([[1000], [10**15]])) > 1e-9
 
 
-def test_the_noise_for_others_covers_the_vectors_that_are_really_multiplied(seen: Seen) -> None:
+def test_the_noise_for_others_covers_the_vectors_actually_multiplied(seen: Seen) -> None:
     """A knows its own noise: to it rows of B differ by what A's noisy integers make of them."""
     run(plan_of("coefficients", "A")).result("B")
     level, shapes = seen.level[0], seen.shapes[0]
@@ -228,7 +228,7 @@ def test_the_noise_for_others_covers_the_vectors_that_are_really_multiplied(seen
 
 
 @pytest.mark.parametrize("on_inputs", ["", "A"])
-def test_a_target_that_lies_about_made_up_columns_reads_a_row_unless_noise_is_on_inputs(
+def test_a_lying_target_reads_a_row_unless_noise_is_on_inputs(
     on_inputs: str, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It and C pool all they have. Its columns are zero but in two rows, its scales the least there are."""

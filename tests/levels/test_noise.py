@@ -49,7 +49,7 @@ def spread(values: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("sources", [("A",), ("A", "D")])
-def test_strengths_have_the_noise_that_each_copy_states_and_the_owners_own_is_off(
+def test_strengths_have_the_noise_that_each_copy_states(
     sources: tuple[str, ...],
 ) -> None:
     """Over runs: C's copy has all owners' draws, B's all but its own, independent from run to run."""
@@ -149,7 +149,7 @@ def _most_moved(x: np.ndarray, y: np.ndarray, sigma: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("level", ["coefficients", "differences"])
-def test_the_coordinator_adds_noise_to_what_it_passes_on_and_keeps_an_exact_copy(level: str) -> None:
+def test_the_coordinator_passes_on_noisy_numbers_and_keeps_exact_ones(level: str) -> None:
     exact = run_in_memory(plan(reveal=level), only("A")).result("B").coefficients
     off, s = [], None
     for _ in range(12):
@@ -167,7 +167,7 @@ def test_the_coordinator_adds_noise_to_what_it_passes_on_and_keeps_an_exact_copy
 
 
 @pytest.mark.parametrize("unit", ["row", "value"])
-def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_that_of_their_kind(
+def test_coefficients_have_the_wider_sides_noise_and_strengths_their_kinds(
     unit: str,
 ) -> None:
     """For several sources, each of which hears of the noise in its own rows alone."""
@@ -200,7 +200,7 @@ def test_coefficients_have_the_noise_that_the_wider_side_needs_and_strengths_tha
 
 
 @pytest.mark.parametrize("proofs", [False, True])
-def test_a_value_of_one_source_is_hidden_from_another_that_gets_means_over_both(proofs: bool) -> None:
+def test_means_over_two_sources_hide_the_values_of_each(proofs: bool) -> None:
     """The worst exchange of two values of D's column, in the means of ten target columns that A gets."""
     its = noisy_plan(
         "A", "D", grants=("nothing", "coefficients"), privacy={"unit": "value"}, proofs=proofs, cautious=True
@@ -217,7 +217,7 @@ def test_a_value_of_one_source_is_hidden_from_another_that_gets_means_over_both(
     assert in_means.sum() <= separation(its.privacy.loss) ** 2
 
 
-def test_numbers_are_moved_by_noise_of_the_stated_deviation_and_nothing_else() -> None:
+def test_numbers_are_moved_by_noise_of_the_stated_deviation_only() -> None:
     values = np.array([0.1, np.nan, -0.9, 1.0])
     s = np.array([0.02, 0.02, 0.0, 0.3])
     published, has = zip(*(noisy(values, s, 2.0) for _ in range(400)), strict=True)
@@ -248,7 +248,7 @@ def test_the_noise_covers_fixed_point_too() -> None:
         (0.5, 0.0, 0.1, 0.5),
     ],
 )
-def test_digits_end_at_a_twentieth_of_the_noise_or_of_the_standard_error(
+def test_digits_end_at_a_twentieth_of_noise_or_standard_error(
     value: float, s: float, error: float, shown: float
 ) -> None:
     found = in_digits(np.array([value]), np.array([s]), error)[0]

@@ -78,7 +78,7 @@ def test_exact_results_end_where_exact_products_do():
         level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS + 1)
 
 
-def test_exact_is_refused_to_all_before_data_moves_and_to_an_owner_alone(few):
+def test_exact_is_refused_to_all_or_to_one_owner(few):
     ended = run_in_memory(plan(reveal="coefficients"), TABLES)
     classes = ended.classes()  # whoever is told before it has looked itself names the other's error
     assert "BoundError" in classes.values()

@@ -61,7 +61,7 @@ def told(x: np.ndarray, y: np.ndarray) -> Descriptions:
     return Descriptions((of(x),), of(y))
 
 
-def test_an_owner_that_lies_as_badly_as_proofs_allow_guesses_no_better_than_claimed():
+def test_the_worst_lie_that_proofs_allow_guesses_no_better_than_claimed():
     """B's columns are all ±(n − 1) at two rows, and 0 elsewhere; it states that their scales are small."""
     n, m_b, runs = 30, 40, 400
     x = np.arange(n)[None] * 2 - (n - 1)

@@ -12,7 +12,7 @@ from mpc_spearman.levels import whitening
 from mpc_spearman.wire.keys import Stream
 
 
-def test_whitening_keeps_no_direction_that_hangs_on_few_rows_and_is_the_same_after_an_exchange() -> None:
+def test_whitening_keeps_no_direction_of_few_rows_even_after_an_exchange() -> None:
     random = np.random.default_rng(25)
     frame = pd.DataFrame(
         {"a": random.normal(size=2000), "rare": np.arange(2000) < 12, "b": random.normal(size=2000)}
@@ -28,7 +28,7 @@ def test_whitening_keeps_no_direction_that_hangs_on_few_rows_and_is_the_same_aft
     np.testing.assert_array_equal(exchanged.gram, ranks.gram)
 
 
-def test_a_leverage_that_is_exactly_at_its_limit_is_not_above_it_in_any_row() -> None:
+def test_a_leverage_exactly_at_its_limit_exceeds_it_in_no_row() -> None:
     """A flag of 1 row in 11 has it, to what float64 rounds, which differs from row to row."""
     for rare in (90, 55, 120):
         flag = np.arange(11 * rare) < rare

@@ -143,7 +143,7 @@ def proxied() -> Iterator[Callable[..., Proxy]]:
         each.close()
 
 
-def test_a_proxy_is_asked_to_connect_and_given_credentials_of_the_environment(
+def test_a_proxy_receives_connect_and_credentials_of_the_environment(
     proxied: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PROXY_USER, "ward 3")

@@ -308,7 +308,7 @@ def test_a_peer_of_tls_1_2_only(role: str) -> None:
         assert "TLS 1.3 with Ed25519 keys in common; on either machine see the policy" in str(error)
 
 
-def test_a_machine_whose_policy_forbids_such_keys_is_named_before_anyone_connects(tmp_path: Path) -> None:
+def test_a_policy_that_forbids_our_keys_is_an_error_before_connecting(tmp_path: Path) -> None:
     """OpenSSL reads its policy as a process begins: here one that allows RSA alone."""
     policy = tmp_path / "openssl.cnf"
     policy.write_text(

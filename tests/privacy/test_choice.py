@@ -35,7 +35,7 @@ def chances(scores: np.ndarray, k: int, loss: float) -> dict[tuple[int, ...], fl
     return found
 
 
-def test_the_choice_costs_no_more_than_its_loss_for_any_change_of_the_scores() -> None:
+def test_the_choice_costs_at_most_its_loss_for_any_scores() -> None:
     """Rényi divergences of orders 1.5 to 20 between scores that all change by at most 1."""
     rng, highest = np.random.default_rng(1), 0.0
     for _ in range(200):
@@ -77,7 +77,7 @@ def opendp() -> Any:
     return pytest.importorskip("opendp")
 
 
-def test_the_strongest_are_chosen_and_the_order_of_close_ones_is_not_certain(opendp: Any) -> None:
+def test_the_strongest_are_chosen_and_close_ones_in_random_order(opendp: Any) -> None:
     assert choice.strongest(np.array([0.0, 50.0, 3.0, 60.0]), 2, 1.0).tolist() == [1, 3]
     close = [int(choice.strongest(np.array([3.0, 2.0]), 1, 0.5)[0]) for _ in range(300)]
     assert 0 < np.mean(close) < 0.5
@@ -139,7 +139,7 @@ def test_plans_for_which_the_strongest_mean_nothing_are_refused(settings: Any, k
         load_plan({**mapping(cautious=True), **settings})
 
 
-def test_the_coordinator_says_which_library_it_lacks_before_it_meets_others(
+def test_a_library_that_the_coordinator_lacks_is_named_before_the_meeting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opendp.prelude", None)

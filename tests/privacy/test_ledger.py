@@ -53,7 +53,7 @@ def ledger(tmp_path: Path) -> Ledger:
 # ---- made and added to
 
 
-def test_the_ledger_is_made_its_owners_alone_and_a_line_is_added_for_every_run(tmp_path: Path) -> None:
+def test_the_ledger_is_private_and_gets_a_line_for_every_run(tmp_path: Path) -> None:
     old, run = os.umask(0), make_run(3, 0.1 + 0.2)
     try:
         ledger = Ledger.begin(tmp_path / "ledger")
@@ -124,7 +124,7 @@ def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
     assert (one.names, one.row, one.runs) == ({"B", "D"}, 6.0, 4)
 
 
-def test_a_name_of_one_line_with_the_key_of_another_has_the_losses_of_both(tmp_path: Path) -> None:
+def test_the_name_of_one_line_and_key_of_another_add_up(tmp_path: Path) -> None:
     ledger = Ledger.begin(tmp_path / "ledger")
     charge(ledger, make_run(1, 2.0, identity="k1"))
     charge(ledger, make_run(2, None, D=Told(what="ranking", loss=3.0, identity="k2")))
@@ -224,7 +224,7 @@ def test_forgetting_needs_a_partner_and_a_reason(
 # ---- damaged, lost, another's
 
 
-def test_a_line_that_is_cut_short_taken_out_or_moved_is_refused_with_its_number(ledger: Ledger) -> None:
+def test_a_shortened_removed_or_moved_line_is_refused_by_number(ledger: Ledger) -> None:
     whole = ledger.path.read_bytes()
     first, second, _ = whole.splitlines(keepends=True)
     for size, line in [(len(whole) - 1, 3), (len(first + second) + 1, 3), (len(first) + 40, 2)]:
@@ -327,7 +327,7 @@ def child(file: Path, plan: int, limit: str = "", hook: str = "") -> subprocess.
     return subprocess.Popen([sys.executable, "-c", code], **pipes, text=True)
 
 
-def test_a_charge_is_on_the_disk_when_it_returns_and_nobody_else_has_the_file_before(
+def test_a_charge_is_on_disk_when_it_returns_and_locked_until_then(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[bytes] = []
@@ -392,7 +392,7 @@ module.FileIO, module.os.fsync = File, dying(os.fsync)
 """
 
 
-def test_a_run_that_is_killed_at_any_step_left_a_line_or_sent_nothing(ledger: Ledger) -> None:
+def test_a_run_killed_at_any_step_left_a_line_or_sent_nothing(ledger: Ledger) -> None:
     """Whenever `charge` returned, after which a share leaves, the whole line is on the disk."""
     ledger.forget("B", "so that there is room")
     ready, found = ledger.path.read_bytes(), set()
@@ -435,7 +435,7 @@ class _Dying(FileIO):
         return super().truncate(size)
 
 
-def test_a_run_that_is_killed_while_it_takes_its_charge_back_stays_charged_or_does_not_count(
+def test_a_run_killed_during_its_refund_is_charged_or_refunded_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger, run = Ledger.begin(tmp_path / "ledger"), make_run(3).model_copy(update={"id": "3"})
@@ -462,7 +462,7 @@ def test_a_run_that_is_killed_while_it_takes_its_charge_back_stays_charged_or_do
 # ---- the command
 
 
-def test_the_command_shows_runs_and_totals_and_what_columns_mean_and_forgets(
+def test_the_command_shows_runs_totals_column_meanings_and_forgets(
     ledger: Ledger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -483,7 +483,7 @@ def test_the_command_shows_runs_and_totals_and_what_columns_mean_and_forgets(
     assert [line.split() for line in totals.splitlines()[1:]] == [["B", "0", "0", "0", "0"]]
 
 
-def test_the_command_shows_what_is_used_of_the_limit_and_how_runs_ended(
+def test_the_command_shows_use_of_the_limit_and_endings_of_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")

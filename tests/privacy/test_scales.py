@@ -52,7 +52,7 @@ def _ratio(change: Any, s: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("estimator", ["tie_corrected", "paper"])
-def test_no_exchange_of_two_rows_changes_all_numbers_together_by_more_than_mu(estimator: str) -> None:
+def test_no_exchange_of_two_rows_changes_all_numbers_beyond_mu(estimator: str) -> None:
     rng, highest = np.random.default_rng(5), 0.0
     for _ in range(60):
         n = int(rng.integers(5, 12))
@@ -95,7 +95,7 @@ def test_of_a_value_the_other_sides_columns_alone_count() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 10, 99, 100, 4406, 1_000_000])
-def test_a_column_without_ties_states_its_range_to_a_sixty_fourth_for_any_rows(n: int) -> None:
+def test_an_untied_column_states_its_range_to_a_sixty_fourth(n: int) -> None:
     grid = grids.columns(n, "tie_corrected")
     assert [grid.step(grids.untied(n) * times) for times in (1, 1.015, 1.016)] == [0, 0, 1]
     assert grid.width(0) == pytest.approx(grids.untied(n) * SLACK)

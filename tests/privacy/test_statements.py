@@ -140,7 +140,7 @@ def test_statements_do_not_depend_on_the_rows_of_a_run() -> None:
     assert len(sent) == 1
 
 
-def test_a_column_that_is_constant_in_the_rows_of_a_run_is_zeros_and_has_noise() -> None:
+def test_a_column_constant_in_the_common_rows_is_zeros_with_noise() -> None:
     columns = [np.arange(60) < 2, np.arange(60)]
     its = side(plan(**CHOSEN), columns, np.arange(10, 40))
     assert not its.vectors[0].any()
@@ -162,7 +162,7 @@ def test_a_rarer_column_is_scaled_down_and_one_without_ties_is_not() -> None:
     [{"alignment": "same"}, {"results": {"precision": "exact"}}],
     ids=["the whole table", "without noise"],
 )
-def test_nothing_is_scaled_down_where_rows_cannot_differ_or_results_are_exact(settings: Any) -> None:
+def test_nothing_is_scaled_where_rows_cannot_differ_or_results_are_exact(settings: Any) -> None:
     rng = np.random.default_rng(4)
     its = plan(**{**CHOSEN, **settings})
     for n in (5, 30, 200):
@@ -177,7 +177,7 @@ def test_an_owner_can_state_a_larger_range() -> None:
     assert (more.ranges[1], more.diameter) == (own.ranges[1], own.diameter)
 
 
-def test_the_length_of_a_mean_is_rounded_up_and_says_nothing_where_one_value_is_hidden() -> None:
+def test_the_stated_length_of_a_mean_hides_any_one_value() -> None:
     ranks = rank_columns(list(np.random.default_rng(5).normal(size=(4, 50))))
 
     def length(**settings: Any) -> float:
@@ -189,7 +189,7 @@ def test_the_length_of_a_mean_is_rounded_up_and_says_nothing_where_one_value_is_
     assert length(privacy={"unit": "value"}, results={"target": "coefficients"}) == 1
 
 
-def test_columns_that_a_choice_of_rows_may_weaken_are_named_from_statements_alone() -> None:
+def test_columns_that_chosen_rows_may_weaken_follow_from_statements() -> None:
     its = plan(**CHOSEN)
 
     def times(ones: int) -> np.ndarray:

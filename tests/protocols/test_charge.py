@@ -142,7 +142,7 @@ def linked(links: type[Links]) -> Callable[..., Any]:
     ],
     ids=["strengths", "coefficients", "exact", "ranking", "he", "intersect", "inputs"],
 )
-def test_what_has_left_is_in_the_ledger_at_whichever_message_a_run_ends(
+def test_the_ledger_holds_what_was_sent_wherever_a_run_ends(
     settings: Mapping[str, Any], tmp_path: Path
 ) -> None:
     """The other party ends the run at each message that it receives; both are watched.
@@ -248,7 +248,7 @@ def test_a_partner_that_ends_runs_reads_nothing_that_is_not_charged(
 # ---- runs that end before they are charged
 
 
-def test_a_run_that_ends_after_its_rows_were_matched_has_a_line_that_says_so(
+def test_a_run_that_ends_after_matching_has_a_line_saying_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")

@@ -59,7 +59,7 @@ def write_both(tmp_path: Path, **more: Any) -> dict[str, Path]:
     return files
 
 
-def test_each_owner_is_left_the_same_ids_in_the_same_order_and_they_are_its_alone(tmp_path: Path) -> None:
+def test_each_owner_gets_the_same_ids_in_order_in_a_private_file(tmp_path: Path) -> None:
     files = write_both(tmp_path)
     assert files["A"].read_bytes() == files["B"].read_bytes()
     assert {stat.S_IMODE(file.stat().st_mode) for file in files.values()} == {0o600}
@@ -118,7 +118,7 @@ def test_a_run_that_fails_leaves_no_file(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_be_written_to_is_found_before_anyone_is_waited_for(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_an_error_before_the_meeting(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "none" / "file.csv"):
         ended = run({"A": {"write_aligned": str(place)}}, {"A": A, "B": B}, alignment="intersect")
         assert isinstance(ended.errors["A"], OutputError)

@@ -76,7 +76,7 @@ def test_the_result_is_that_of_the_joined_rows(protocol: str, level: str, others
     check(run_in_memory(chosen, tables), tables, level)
 
 
-def test_counts_are_everyones_at_the_coordinator_and_each_partys_own_elsewhere() -> None:
+def test_the_coordinator_gets_all_counts_and_others_their_own() -> None:
     tables = {"A": A, "D": D, "B": B}
     ended = run_in_memory(plan("A", "D", alignment="intersect"), tables)
     sizes = {party: len(one) for party, one in tables.items()}

@@ -122,7 +122,7 @@ def test_other_messages_equal_those_of_a_run_over_the_joined_rows() -> None:
         assert sizes(run, receiver, sender) == sizes(same, receiver, sender)
 
 
-def test_the_coordinator_receives_pseudonyms_in_ascending_order_and_answers_by_the_list() -> None:
+def test_the_coordinator_gets_sorted_pseudonyms_and_answers_by_the_list() -> None:
     run = recorded(0)
     for party in TABLES:
         names = expected(run, party)
@@ -141,7 +141,7 @@ def test_owners_state_their_lists_sizes_and_policies_truthfully() -> None:
         assert [value[0] for value in said.values()] == numbers
 
 
-def test_the_key_is_new_in_each_run_the_same_for_all_and_never_with_the_coordinator() -> None:
+def test_the_key_is_new_in_each_run_and_never_reaches_the_coordinator() -> None:
     keys = set()
     for repeat in (0, 1):
         transcript = recorded(repeat).transcript
@@ -155,7 +155,7 @@ def test_the_key_is_new_in_each_run_the_same_for_all_and_never_with_the_coordina
 
 
 @pytest.mark.parametrize("party", TABLES)
-def test_pseudonyms_of_two_runs_have_nothing_in_common_and_no_place_of_theirs(party: str) -> None:
+def test_pseudonyms_of_two_runs_differ_in_values_and_order(party: str) -> None:
     one, other = (pseudonyms(recorded(repeat), party) for repeat in (0, 1))
     assert len(one) == len(other)
     assert not set(one) & set(other)

@@ -158,7 +158,7 @@ FLAG = (9 - 2 * 3) / math.sqrt(3 * 6)
 
 
 @pytest.mark.parametrize("term", [-2, 241, 242, 3])
-def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(term):
+def test_a_tie_term_impossible_for_the_rows_is_refused(term):
     description = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
     with pytest.raises(ProtocolViolation, match=r"A1 \(source\) sent a tie term that is impossible"):
         described(description, reveal="coefficients")
@@ -172,7 +172,7 @@ def test_a_tie_term_that_so_many_rows_cannot_have_is_refused_when_it_arrives(ter
         *((0.0, FLAG, length) for length in (-0.1, 1.1, math.nan)),
     ],
 )
-def test_a_skewness_or_a_length_that_so_many_rows_cannot_have_is_refused(untied, flag, length):
+def test_a_skewness_or_length_impossible_for_the_rows_is_refused(untied, flag, length):
     """Nine rows: a column without ties, and one of two values, of which three rows have the upper."""
     said = {
         "names": ["a", "b"],
@@ -207,7 +207,7 @@ def test_statements_that_no_table_gives_are_refused_when_they_arrive(name, value
 
 
 @pytest.mark.parametrize("precision", ["exact", "statistical"])
-def test_each_source_has_its_rows_of_the_matrix_and_all_have_one_draw(precision):
+def test_each_source_gets_its_rows_of_one_draw(precision):
     run = run_of("C", {}, "A1", "A2", "A3", results={"sources": "coefficients", "precision": precision})
     shapes = shapes_of(run, 3, 1, 2)
     scales = {party: Scales(np.ones(count)) for party, count in shapes.features.items()}

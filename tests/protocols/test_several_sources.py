@@ -141,7 +141,7 @@ def test_different_numbers_of_rows_name_every_party():
 
 
 @pytest.mark.parametrize("sources", [("A2", "A3"), ("A3", "A2")])
-def test_a_mean_over_one_usable_column_of_all_sources_needs_the_owners_consent(sources):
+def test_a_mean_over_one_usable_column_needs_its_owners_consent(sources):
     """A2 has one column, A3 only constant ones: each strength is A2's coefficient. A2 does not allow that."""
     careful = load_plan(
         plan(*sources, reveal="strengths").model_dump(mode="json"),
@@ -160,7 +160,7 @@ def test_a_mean_over_one_usable_column_of_all_sources_needs_the_owners_consent(s
 
 @pytest.mark.parametrize("estimator", ["tie_corrected", pytest.param("paper", marks=pytest.mark.long)])
 @pytest.mark.parametrize("protocol", ["bfv", "paillier"])
-def test_strengths_are_the_same_bit_for_bit_in_every_protocol_and_every_run(protocol, estimator):
+def test_strengths_are_equal_bit_for_bit_across_protocols_and_runs(protocol, estimator):
     by_mpc, by_he, again = (run("strengths", estimator, one) for one in ("mpc", protocol, protocol))
     assert by_he.strengths.equals(by_mpc.strengths)
     assert again.strengths.equals(by_he.strengths)

@@ -321,7 +321,7 @@ def test_the_messages_of_the_homomorphic_protocol(level):
     assert list(dict.fromkeys(own)) == transcript.payloads("B", "C", "PUBLIC_KEY")
 
 
-def test_the_coordinator_is_sent_the_ciphertexts_of_one_sum_and_nobody_others_names():
+def test_the_coordinator_gets_ciphertexts_of_one_sum_and_no_peers_names():
     """As many as there are for a single source: with two, those of each would be twice as many."""
     transcript = encrypted("strengths").transcript
     sent = sum(len(payload) - 32 for payload in transcript.payloads("C", "B", "EVALUATED"))

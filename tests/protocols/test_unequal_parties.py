@@ -56,9 +56,7 @@ def test_parties_of_unequal_versions_share_no_key(monkeypatch: pytest.MonkeyPatc
     ],
     ids=["nonce", "public key", "confirmation"],
 )
-def test_keys_that_parties_do_not_share_are_found_out_before_they_are_used(
-    kind: str, altered: dict[str, bytes]
-) -> None:
+def test_keys_that_parties_do_not_share_are_refused_before_use(kind: str, altered: dict[str, bytes]) -> None:
     """What a party has said arrives altered: as from another run, or with a key in the middle."""
     hook = partial(faults.on_values, kind=kind, change=lambda values: {**values, **altered})
     all_end_as(run_in_memory(plan(), TABLES, {"A": hook}), "HandshakeError", "derived different keys")

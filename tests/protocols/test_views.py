@@ -113,7 +113,7 @@ def test_nothing_arrives_that_is_not_listed(level, estimator):
 
 
 @every_run
-def test_both_ends_of_a_link_saw_the_same_bytes_and_the_role_read_them_alike(level, estimator):
+def test_both_ends_of_a_link_record_and_read_the_same_bytes(level, estimator):
     run = recorded(level, estimator)
     transcript = run.transcript
     for receiver in PARTIES:

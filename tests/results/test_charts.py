@@ -63,7 +63,7 @@ def test_an_undefined_row_gives_way_to_one_with_coefficients() -> None:
     assert shown[-1] == f"s{LONGEST_SIDE + 4}"
 
 
-def test_colours_are_centred_on_zero_and_the_scale_ends_at_a_round_number() -> None:
+def test_colours_are_centred_on_zero_and_end_at_round_numbers() -> None:
     found = drawn(of([[0.0, 0.13], [math.nan, -0.2]]))
     assert found.bound == 0.2
     cells = [(cell.text, cell.colour, cell.percent) for *_, cells in found.rows for cell in cells]

@@ -225,7 +225,7 @@ def test_two_runs_merged_are_the_pooled_tables_answer(
     assert capsys.readouterr().err == f"interrupted: the results are in {tmp_path / 'again'}\n"
 
 
-def test_columns_that_may_be_weakened_stay_so_beside_a_run_that_used_all_rows(tmp_path: Path) -> None:
+def test_weakened_columns_stay_so_when_merged_with_complete_runs(tmp_path: Path) -> None:
     """300 rows of the target: with A they are the same, and D has 4,000, of which 40 have a flag."""
     rng, key, runs = np.random.default_rng(0), tmp_path / "b.key", []
     many = pd.DataFrame({"rare": np.arange(4000) % 100 == 0, "w": rng.normal(size=4000)}, dtype=float)

@@ -105,7 +105,7 @@ def test_without_a_plan_the_keys_are_unproved(
     ]
 
 
-def test_receivers_of_the_same_grant_can_compare_and_nobody_else_can_test_a_guess(ended: Ended) -> None:
+def test_only_receivers_of_the_same_grant_can_compare_results(ended: Ended) -> None:
     record = Record.model_validate_json(content(ended.results["A1"])["record"])
     assert record.granted["A1"] == record.granted["A2"]
     assert record.granted["B"].commitment != record.granted["A1"].commitment
@@ -138,7 +138,7 @@ def test_a_record_altered_in_any_field_is_seen(
     assert said.count("signature is wrong") == 4 or field == "rehearsal"
 
 
-def test_all_keys_replaced_and_everything_signed_again_is_seen_by_the_plan_alone(
+def test_only_the_plan_shows_that_all_keys_were_replaced(
     ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = ended.results["B"]
@@ -259,7 +259,7 @@ def test_numbers_with_noise_are_held_against_the_message_too(
         assert not_shown(folder, settings(**its), capsys)
 
 
-def test_a_damaged_row_is_said_by_verify_and_is_an_error_of_the_folder(
+def test_a_damaged_row_is_reported_by_verify_and_fails_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     its = {"reveal": "explained", "results": {"target": "explained", "sources": "explained"}}

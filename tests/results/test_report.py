@@ -136,7 +136,7 @@ def test_standard_errors_say_which_ranks_are_possible() -> None:
     assert re.search(r"3 +f2 +0\.1900 +0\.0500 +2 to 3", out.getvalue())
 
 
-def test_a_flag_beside_a_column_without_ties_has_its_largest_coefficient_and_an_auc() -> None:
+def test_a_flag_with_an_untied_column_has_a_largest_coefficient_and_auc() -> None:
     a, b = tables(100, 1, 1)
     result = computed({"A": a > a.quantile(0.8)}, b)
     rho = result.coefficients.iloc[0, 0]
@@ -236,7 +236,7 @@ def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:
 # --- warnings ------------------------------------------------------------------------------------------
 
 
-def test_a_warning_about_many_columns_is_one_sentence_with_its_list_folded_away() -> None:
+def test_a_warning_about_many_columns_is_one_sentence_and_a_folded_list() -> None:
     columns = [f"<b>{i}</b>" for i in range(48)]
     found = page(synthetic(warnings=["\n".join(["48 features cancel", *columns]), "mind the ties"]))
     assert "⚠ Before you use these numbers: 2 warnings" in found.inside("h2")

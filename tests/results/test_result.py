@@ -154,7 +154,7 @@ def test_contradicting_parts_are_refused(changes: dict[str, Any], message: str) 
 # --- whole or not at all -------------------------------------------------------------------------------
 
 
-def test_an_earlier_run_directory_an_empty_one_and_a_link_to_one_are_used(tmp_path: Path) -> None:
+def test_earlier_empty_and_linked_run_directories_are_used(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     for result in (small(), granted("strengths")):

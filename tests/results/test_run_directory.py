@@ -44,7 +44,7 @@ class Replaced(type(Path())):
         return super().__fspath__()
 
 
-def test_a_lock_is_on_what_now_has_the_name_whoever_replaced_it_meanwhile(tmp_path: Path) -> None:
+def test_a_lock_is_on_the_file_that_has_the_name_now(tmp_path: Path) -> None:
     file = tmp_path / "lock"
     held = lock(Replaced(file), os.O_RDWR | os.O_CREAT)
     assert (tmp_path / "gone").exists()

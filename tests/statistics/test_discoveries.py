@@ -108,7 +108,7 @@ def test_q_of_chosen_pairs_counts_the_others_as_not_significant() -> None:
 # --- best guesses
 
 
-def test_one_strong_number_among_many_null_ones_is_hardly_shrunk_and_these_are() -> None:
+def test_one_strong_number_is_hardly_shrunk_and_many_null_ones_are() -> None:
     r = np.append(0.07 * np.random.default_rng(1).normal(size=99), 0.5)
     guesses = best_guesses(r, 0.07**2)
     assert 0.45 < guesses[-1] < 0.5

@@ -83,7 +83,7 @@ def test_where_there_are_intervals(
     assert [not math.isnan(end) for end in found] == [there, there]
 
 
-def test_intervals_are_wider_by_up_to_a_tenth_where_a_column_is_skewed() -> None:
+def test_skewed_columns_widen_intervals_by_at_most_a_tenth() -> None:
     reach = [
         math.atanh(interval(0.3, 500, source=column(Ties.MANY, skewness), target=column(Ties.MANY))[1])
         - math.atanh(0.3)

@@ -35,7 +35,7 @@ def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: 
 )
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_flags_on_both_sides_have_p_values_of_the_size_they_say_or_none(
+def test_flags_on_both_sides_have_honest_p_values_or_none(
     n: int, of_x: int, of_y: int, m: int, given: bool, noise: float
 ) -> None:
     """With several columns at the target by Pillai's trace; without noise the variance is the exact one."""

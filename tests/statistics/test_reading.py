@@ -79,7 +79,7 @@ def test_a_receiver_is_told_skewness_to_within_a_tenth() -> None:
     assert rounded(exact * 1.001).tolist() == told.tolist()
 
 
-def test_errors_of_strengths_allow_for_people_who_lack_values_at_both_sides() -> None:
+def test_errors_of_strengths_allow_for_values_missing_at_both_sides() -> None:
     generator, n, m = np.random.default_rng(8), 400, 3000
     missing = generator.random(n) < 0.5
     source = [np.ma.masked_array(generator.normal(size=n), missing) for _ in range(5)]

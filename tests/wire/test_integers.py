@@ -30,7 +30,7 @@ def test_a_residue_is_read_as_the_integer_nearest_to_0(words: list[int], width: 
 
 
 @given(st.integers(0, 2**63 - 1))
-def test_the_width_of_a_bound_is_the_least_that_brings_both_signs_back(bound: int) -> None:
+def test_the_width_of_a_bound_is_the_least_for_both_signs(bound: int) -> None:
     width = width_of(bound)
     assert bound < 2 ** (8 * width - 1)
     assert width == 1 or bound >= 2 ** (8 * width - 9)
@@ -39,7 +39,7 @@ def test_the_width_of_a_bound_is_the_least_that_brings_both_signs_back(bound: in
 
 
 @pytest.mark.parametrize("width", range(1, 9))
-def test_rows_of_a_matrix_that_is_not_contiguous_are_written_as_they_are_seen(width: int) -> None:
+def test_rows_of_a_matrix_that_is_not_contiguous_are_written_in_order(width: int) -> None:
     matrix = np.arange(-60, 60).reshape(12, 10)[::2, 1::3]
     assert words_to_bytes(matrix, width) == words_to_bytes(matrix.copy(), width)
     assert bytes_to_ring(words_to_bytes(matrix, width), width).tolist() == matrix.ravel().tolist()

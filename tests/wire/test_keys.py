@@ -53,7 +53,7 @@ def test_hkdf_of_the_transcript_is_that_of_the_rfc():
 
 
 @pytest.mark.parametrize("purpose", list(Purpose))
-def test_subkeys_are_hkdf_of_x25519_bound_to_run_plan_parties_and_public_keys(purpose):
+def test_subkeys_are_hkdf_of_x25519_bound_to_run_plan_and_parties(purpose):
     expected = subkey(SECRET, purpose.value, "A1", run=RUN, plan=PLAN, ends=ENDS)
     assert pair().subkey(purpose, "A1") == expected
     assert pair(B, A, THEIRS, MINE).subkey(purpose, "A1") == expected

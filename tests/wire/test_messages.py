@@ -136,7 +136,7 @@ def test_sources_exchange_nothing_but_what_everyone_does() -> None:
         assert allowed == common
 
 
-def test_no_plan_lets_a_source_and_the_coordinator_exchange_blocks_of_ranks() -> None:
+def test_no_plan_lets_sources_and_coordinator_exchange_blocks_of_ranks() -> None:
     for plan in PLANS:
         for kind in (Kind.MASKED, Kind.ALIGNMENT):
             assert VIEW.fields(plan, kind, Role.SOURCE, Role.COORDINATOR) is None

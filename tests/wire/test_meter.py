@@ -93,7 +93,7 @@ def test_rounds_are_the_hops_by_which_the_longest_chain_grew() -> None:
     assert sum(cost.rounds for cost in meter.costs.values()) == meter.depth
 
 
-def test_a_phase_has_the_peak_of_memory_so_far_whatever_is_given_back() -> None:
+def test_a_phase_keeps_the_highest_peak_of_memory_so_far() -> None:
     clock = Clock()
     meter = Meter(clock)
     with meter.phase("load"):
@@ -110,7 +110,7 @@ def test_a_phase_has_the_peak_of_memory_so_far_whatever_is_given_back() -> None:
     assert multiply == share >= max(load, before + 190_000_000)
 
 
-def test_a_kernel_that_does_not_tell_a_process_its_peak_stops_no_run(tmp_path: Path) -> None:
+def test_a_kernel_that_reports_no_peak_memory_stops_no_run(tmp_path: Path) -> None:
     """Such as gVisor's, under which many containers run."""
     status = tmp_path / "status"
     status.write_text("Name:\tpython\nVmSize:\t300 kB\nVmRSS:\t200 kB\n")

@@ -151,7 +151,7 @@ def test_a_coefficient_is_below_its_prime_or_refused():
 
 
 @with_seal
-def test_blocks_that_cancel_out_stop_nothing_whatever_the_targets_rows_in_them_are():
+def test_blocks_that_cancel_out_stop_no_run_whatever_the_targets_rows():
     """SEAL refuses a ciphertext whose second half is zero: a source must not see when that comes about."""
     sizes = rank_sizes(100)
     public = received(sizes)
@@ -202,7 +202,7 @@ def test_no_more_values_or_results_than_the_noise_bounds_count():
 
 
 @with_seal
-def test_whatever_leaves_twice_is_encrypted_afresh_even_where_the_paper_would_not():
+def test_a_value_that_leaves_twice_is_encrypted_afresh_each_time():
     public = received(rank_sizes(50, products=False))
     dumped = public.encrypt([np.array([7])] * 2)
     pairs = [(None, 0), (0, 0), (0, 0), (None, 0)]

@@ -125,7 +125,7 @@ def test_differences_at_the_bounds_leave_their_neighbours_alone(scheme, first):
     np.testing.assert_array_equal(differences(scheme, lone, -lone), 2 * lone)
 
 
-def test_what_the_target_encrypts_for_the_coordinator_alone_may_be_as_large_as_a_difference(scheme):
+def test_values_encrypted_by_the_target_may_be_as_large_as_a_difference(scheme):
     secret = key(scheme, DIFFERENCES)
     values = np.array([2 * (N - 1), -2 * (N - 1)])
     raws = received(secret, scheme).subtract([], [values], [(None, 0)], rerandomise=True)
@@ -171,7 +171,7 @@ def test_products_of_wide_vectors_up_to_62_bits(scheme):
     ("operation", "summed", "keys", "n"),
     [("differences", False, 2, 60), ("inner_products", False, 2, 60), ("inner_products", True, 1, 120)],
 )
-def test_sums_of_all_sources_have_one_key_and_their_rows_end_to_end(operation, summed, keys, n):
+def test_sums_of_all_sources_use_one_key_and_joined_rows(operation, summed, keys, n):
     one, other = (Party(name, Role.SOURCE, number) for number, name in ((2, "A"), (3, "D")))
     whole = Computation(operation, 60, {one: 4, other: 1}, 3, Bounds(59, 59, 3_540, 10**5), summed)
     found = layout(whole, None if summed else other)
@@ -205,7 +205,7 @@ def test_a_value_beyond_its_bound_is_neither_encrypted_nor_multiplied(scheme):
             public.products().add(block, y)
 
 
-def test_a_difference_beyond_the_result_bound_is_no_difference_and_stops_nothing(scheme):
+def test_a_difference_beyond_the_bound_is_undefined_and_stops_no_run(scheme):
     secret = key(scheme, DIFFERENCES)
     beyond = received(secret, scheme).encrypt([np.array([2 * (N - 1)])])  # the source broke its own bound
     found = secret.decrypt(subtracted(received(secret, scheme), beyond, [np.array([-1])]), [1])[0]
@@ -244,7 +244,7 @@ def test_a_public_key_that_is_not_one_is_refused(scheme, sizes):
 # --- other keys, and changes on the way
 
 
-def test_a_ciphertext_under_another_key_is_found_at_the_latest_by_the_coordinator(scheme):
+def test_the_coordinator_at_the_latest_detects_a_ciphertext_of_another_key(scheme):
     secret, other = (key(scheme, DIFFERENCES, number) for number in (0, 1))
     target = received(secret, scheme)
     values = np.arange(min(target.slots, N))
@@ -287,7 +287,7 @@ def test_a_changed_ciphertext_is_caught_or_changes_nothing(scheme):
 # --- fresh randomness, constant lengths
 
 
-def test_keys_that_are_the_same_have_the_same_fingerprint_and_others_do_not(scheme):
+def test_only_equal_keys_have_the_same_fingerprint(scheme):
     one, two = (key(scheme, DIFFERENCES, number) for number in (0, 1))
     again = received(one, scheme)
     assert again.fingerprint == one.public.fingerprint == hashlib.sha256(again.to_bytes()).digest()

@@ -155,7 +155,7 @@ class Watched(PublicNumbers):
         return self.last
 
 
-def test_without_rerandomising_a_difference_is_the_quotient_and_nothing_more():
+def test_without_rerandomising_a_difference_is_the_bare_quotient():
     secret, target = key(), received(key())
     target._numbers = Watched(target.n, target._numbers.h)
     wire = received(key()).encrypt([np.array([5])])

@@ -48,7 +48,7 @@ def test_a_short_exponent_has_no_less_than_448_bits():
     assert [arithmetic.exponent_bytes(bits) * 8 for bits in (2048, 3072)] == [448, 512]
 
 
-def test_ciphertexts_for_the_holder_of_the_factors_get_an_exponent_longer_than_the_modulus():
+def test_ciphertexts_for_the_key_holder_use_exponents_above_the_modulus():
     """By 40 bits: so it is within 2^-40 of uniform in the group that the base generates."""
     public = numbers(512, short=True)[1]
     digits = public.wide_residue.__self__._table
@@ -159,7 +159,7 @@ def test_residues_that_hold_no_slots_are_not_read(m):
     assert layout.decode(layout.encode(np.array([1, 2, 3, -4])) % n, n, 3) is None
 
 
-def test_an_integer_beyond_the_bound_says_nothing_about_those_in_other_slots():
+def test_an_integer_beyond_the_bound_leaves_other_slots_intact():
     n, layout = MODULUS, Slots.fit(198, 1, 512, packed=True)
     beyond = layout.encode(np.array([7, 198, -5])) + (gmpy2.mpz(20) << layout.width)
     assert layout.decode(beyond % n, n, 3).tolist() == [7, IMPOSSIBLE, -5]

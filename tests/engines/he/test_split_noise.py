@@ -66,7 +66,7 @@ def test_products_get_the_noise_whole_whatever_its_sign_and_size(scheme: str) ->
 
 
 @every_scheme
-def test_a_target_that_leaves_noise_out_gives_the_coordinator_uniform_numbers(scheme: str) -> None:
+def test_a_target_that_omits_noise_gives_the_coordinator_uniform_numbers(scheme: str) -> None:
     """Where the noise is a row of the source's vectors it gives exact products instead."""
     x, y = RNG.integers(-9, 10, (1, ROWS)), RNG.integers(-9, 10, (TARGETS, ROWS))
     noise = RNG.integers(-(2**30), 2**30, (1, TARGETS))
@@ -89,7 +89,7 @@ def test_a_target_that_leaves_noise_out_gives_the_coordinator_uniform_numbers(sc
 
 @every_scheme
 @pytest.mark.parametrize("reveal", ["strengths", "explained"])
-def test_no_result_is_left_of_a_run_whose_target_leaves_the_noise_out(
+def test_a_run_whose_target_omits_noise_leaves_no_result(
     scheme: str, reveal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run ends as any other."""

@@ -200,7 +200,7 @@ def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
     assert all(not mask & other for mask, other in combinations(values, 2))
 
 
-def test_at_the_meeting_only_what_the_table_lists_is_said_and_nothing_local_and_no_key():
+def test_the_meeting_sends_only_what_the_table_lists():
     run = frozen("coefficients", 0)
     transcript, of_the_connection = run.transcript, {"alive", "probe", "attempt", "by"}
     met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))

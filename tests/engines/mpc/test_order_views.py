@@ -236,7 +236,7 @@ def stripped_signs(run: Recorded, receiver: str, sender: str, third: str) -> lis
 
 
 @circle
-def test_it_stays_so_after_stripping_every_stream_that_the_receiver_can_derive(receiver, sender, third):
+def test_it_stays_so_after_removing_every_stream_the_receiver_can_derive(receiver, sender, third):
     assert stripped_signs(recorded(), receiver, sender, third) == []
 
 
@@ -280,7 +280,7 @@ def test_the_opened_shares_are_uniform_but_for_the_order():
                 assert fair(int((share ^ (stream >> np.uint64(63)).astype(np.uint8)).sum(dtype=int)), PAIRS)
 
 
-def test_two_data_sets_of_the_same_order_look_the_same_to_the_coordinator():
+def test_data_sets_of_one_order_look_the_same_to_the_coordinator():
     """The same messages, of the same sizes, whose bytes have one distribution (two-sample chi-square)."""
     one, two = recorded(1), recorded(2)
     order = [run.roles.result("C").ranking["feature"].tolist() for run in (one, two)]
