@@ -2,11 +2,11 @@
 
 Such an array is a mapped file without a name, which nobody else can open and which disappears with its
 process. The system can take its pages back, so it needs disk in place of memory. Equally large arrays
-computed from a mapped array are mapped too: `beside`.
+computed from a mapped array are mapped too: `zeros_like`.
 
 The system's own reading ahead is off for arrays of several rows: it would read megabytes of each row, and
 drop them for the next row before they are used. `parts` itself asks for the next part of all rows, and drops
-what has been used.
+the part before.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from mpc_spearman.files import temporary_folder
 
 #: How many numbers to process at a time, to fit a cache; and how many per row if all rows are needed.
 BLOCK, STRIP = 1 << 17, 1 << 14
-_SMALL = 1 << 24  # bytes; what is smaller is in memory
+_SMALL = 1 << 24  # bytes; smaller arrays are always in memory
 _AHEAD = 1 << 24  # bytes that are read at a time
-_SEGMENT = 1 << 26  # bytes of a file for arrays that are smaller
-_SHARE = 8  # of a machine's memory a table may take one in so many
+_SEGMENT = 1 << 26  # bytes of a file that several small arrays share
+_SHARE = 8  # a table may take one eighth of the machine's memory
 
 Array = npt.NDArray[Any]
 Some = TypeVar("Some", bound=np.generic)
 
 
-def room(shape: tuple[int, ...], kind: type[Some], *, in_file: bool) -> npt.NDArray[Some]:
-    """Make an array of zeros, in memory, or, if it is large, in a file in ``TMPDIR``.
+def zeros(shape: tuple[int, ...], kind: type[Some], *, in_file: bool) -> npt.NDArray[Some]:
+    """Return an array of zeros, in memory or, if it is large and `in_file`, in a file in ``TMPDIR``.
 
     Raises
     ------
@@ -64,18 +64,18 @@ def room(shape: tuple[int, ...], kind: type[Some], *, in_file: bool) -> npt.NDAr
 
 
 class Memory:
-    """The memory that the arrays of a table may take. What exceeds it is in files, as in `room`."""
+    """The memory that the arrays of a table may take. Arrays beyond it are in files, as by `zeros`."""
 
     def __init__(self, limit: int | None = None) -> None:
         """Allow so many bytes; by default a share of what the machine, or the control group, has."""
-        self.limit = of_machine() // _SHARE if limit is None else limit
+        self.limit = machine_memory() // _SHARE if limit is None else limit
         self._left, self._lock, self._spare = self.limit, RLock(), np.empty(0, np.uint8)
 
-    def room(self, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
-        """Make an array of zeros: in memory while there is some, but none that takes a quarter of it."""
+    def zeros(self, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
+        """Return an array of zeros: in memory while enough is left, if below a quarter of the limit."""
         size = prod(shape) * np.dtype(kind).itemsize
         if size >= _SMALL and not (size <= self.limit // 4 and self.take(size)):
-            return room(shape, kind, in_file=True)
+            return zeros(shape, kind, in_file=True)
         array = np.zeros(shape, kind)
         if size >= _SMALL:
             finalize(array, self.take, -size)
@@ -87,14 +87,14 @@ class Memory:
             return array
         with self._lock:
             if array.nbytes > self._spare.nbytes:
-                self._spare = room((max(_SEGMENT, array.nbytes),), np.uint8, in_file=True)
+                self._spare = zeros((max(_SEGMENT, array.nbytes),), np.uint8, in_file=True)
             copy = self._spare[: array.nbytes].view(array.dtype)
             self._spare = self._spare[-(-array.nbytes // 8) * 8 :]
         copy[:] = array
         return copy
 
     def take(self, size: int) -> bool:
-        """Count so many bytes more as taken; return whether there are so many."""
+        """Count so many bytes as taken, if that many are left; return whether they were."""
         with self._lock:
             fits = size <= self._left
             self._left -= size * fits
@@ -102,7 +102,7 @@ class Memory:
 
 
 @cache
-def of_machine() -> int:
+def machine_memory() -> int:
     """Return how many bytes of memory the machine has, or the control group of this process may take."""
     sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     with suppress(OSError, ValueError):
@@ -117,10 +117,10 @@ def of_machine() -> int:
 
 
 def mapped(opened: int, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
-    """Map an empty file, whose descriptor this takes; `OSError` if its disk has no room for the array."""
+    """Map an empty file, and close its descriptor; `OSError` if its disk has no room for the array."""
     with os.fdopen(opened, "r+b") as file:
         size, disk = prod(shape) * np.dtype(kind).itemsize, os.fstatvfs(opened)
-        if size > disk.f_bavail * disk.f_frsize:  # do not even try, and leave others nothing meanwhile
+        if size > disk.f_bavail * disk.f_frsize:  # do not even try: it would fill the disk for others
             raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)} for {decimal(size)}")
         os.posix_fallocate(opened, 0, size)  # else a disk that is full later would kill the process
         return from_file(file, "r+", shape, kind)
@@ -136,14 +136,15 @@ def from_file(
     return array
 
 
-def beside(array: Array, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
-    """Make an array of zeros, in a file if `array` is."""
-    return room(shape, kind, in_file=isinstance(array, np.memmap))
+def zeros_like(array: Array, shape: tuple[int, ...], kind: type[Some]) -> npt.NDArray[Some]:
+    """Return an array of zeros; if it is large, in a file if `array` is in one."""
+    return zeros(shape, kind, in_file=isinstance(array, np.memmap))
 
 
 def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
-    """Take the columns of (m, n) in an order; row by row, since random access to all rows is slow on disk."""
-    copied = beside(array, array.shape, array.dtype.type)
+    """Return the columns of (m, n) in an order."""
+    copied = zeros_like(array, array.shape, array.dtype.type)
+    # Row by row, since random access to all rows is slow on disk.
     for row, into in zip(array, copied, strict=True):
         whole = np.concatenate([part for _, part in parts(row, BLOCK)])
         np.take(whole, order, out=into, mode="clip")  # "raise" would make another copy

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mpc_spearman.arrays import beside, parts, reordered, room
+from mpc_spearman.arrays import parts, reordered, zeros, zeros_like
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import OutputError
@@ -35,14 +35,14 @@ def test_a_large_array_and_its_results_are_in_unnamed_files(
         return opened
 
     monkeypatch.setattr(os, "open", opening)
-    small, large = (room((rows,), np.float64, in_file=True) for rows in (9, N))
-    assert [isinstance(one, np.memmap) for one in (small, large, room((N,), np.int64, in_file=False))] == [
+    small, large = (zeros((rows,), np.float64, in_file=True) for rows in (9, N))
+    assert [isinstance(one, np.memmap) for one in (small, large, zeros((N,), np.int64, in_file=False))] == [
         False, True, False,
     ]  # fmt: skip
     assert not large.any()
-    assert isinstance(beside(large, (2, N), np.int32), np.memmap)
+    assert isinstance(zeros_like(large, (2, N), np.int32), np.memmap)
     order = np.random.default_rng(1).permutation(N)
-    table = room((2, N), np.int32, in_file=True)
+    table = zeros((2, N), np.int32, in_file=True)
     table[:] = np.arange(N), -np.arange(N)
     found = reordered(table, order)
     assert isinstance(found, np.memmap)
@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_had_is_an_error_at_once(shape: tuple[int], tempor
     if shape == (N,):
         temporary.rmdir()
     with pytest.raises(OutputError, match=str(temporary)):
-        room(shape, np.int64, in_file=True)
+        zeros(shape, np.int64, in_file=True)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def both() -> list[Ranks]:
     table = [base, rng.integers(0, 9, N) + (base > 0), -base]
     return [
         rank_columns(table),
-        rank_columns(table, place=partial(room, kind=np.int32, in_file=True)),
+        rank_columns(table, place=partial(zeros, kind=np.int32, in_file=True)),
     ]
 
 

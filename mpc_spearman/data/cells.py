@@ -145,10 +145,10 @@ class Cells:
             which = f"if it separates thousands, set {how}; if it is a decimal {point}, csv.thousands: none"
             raise Unusable(f"three digits follow each {point}: {which}")
         real = any(values.dtype == np.float64 for _, values in self._read)
-        numbers = self._memory.room((self._rows,), np.float64 if real else np.int64)
+        numbers = self._memory.zeros((self._rows,), np.float64 if real else np.int64)
         for rows, values in self._read:
             numbers[rows] = values
-        missing, start = self._memory.room((self._rows,), np.bool_), 0
+        missing, start = self._memory.zeros((self._rows,), np.bool_), 0
         for part in self._missing:
             missing[start : start + len(part)], start = part, start + len(part)
         kind = kind or ("real numbers" if real else "whole numbers")

@@ -98,7 +98,7 @@ class ColumnReader:
     ) -> Numbers:
         """Put the numbers of all blocks together; those without any value may be of any type."""
         values, kind, start, infinite = np.empty(0, np.int64), "nothing", 0, list[Array]()
-        missing, its_type = self._memory.room((self._n,), np.bool_), None
+        missing, its_type = self._memory.zeros((self._n,), np.bool_), None
         for block in blocks:
             rows, start = slice(start, start + len(block)), start + len(block)
             gaps = mask(block.is_null())
@@ -116,7 +116,7 @@ class ColumnReader:
                 values, missing = np.where(gaps, 0, part) if gaps.any() else part, gaps
                 break
             if not len(values):
-                values = self._memory.room((self._n,), part.dtype.type)
+                values = self._memory.zeros((self._n,), part.dtype.type)
             values[rows], missing[rows] = np.where(gaps, 0, part), gaps
         if infinite:
             raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{INFINITE}")

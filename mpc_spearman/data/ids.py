@@ -74,7 +74,7 @@ def _together(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeStrin
     if len(texts) == 1:
         return texts[0]
     n, size = sum(map(len, texts)), sum(pc.sum(pc.binary_length(text)).as_py() or 0 for text in texts)
-    ends, cells, row, end = memory.room((n + 1,), np.int64), memory.room((size,), np.uint8), 0, 0
+    ends, cells, row, end = memory.zeros((n + 1,), np.int64), memory.zeros((size,), np.uint8), 0, 0
     for i, text in enumerate(texts):
         if len(text):
             places, its = buffers_of(text)
@@ -115,7 +115,7 @@ def take(ids: pa.LargeStringArray, rows: Rows, memory: Memory) -> pa.LargeString
 
 def repeated(ids: pa.LargeStringArray, memory: Memory) -> tuple[Mask, Mask]:
     """Mark the rows with a duplicate id: all copies, and all but the first of each."""
-    later, copied = (memory.room((len(ids),), np.bool_) for _ in range(2))
+    later, copied = (memory.zeros((len(ids),), np.bool_) for _ in range(2))
     for rows in _may_repeat(ids, memory):
         # A dictionary lists values in the order in which they come first, so a place below the highest so far
         # is one that came before.
@@ -134,7 +134,7 @@ def _may_repeat(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
     if n <= _AT_ONCE:
         yield np.arange(n)
         return
-    codes, bits = memory.room((n,), np.uint64), np.uint64(64 - (n // _PART).bit_length())
+    codes, bits = memory.zeros((n,), np.uint64), np.uint64(64 - (n // _PART).bit_length())
     for part in blocks(n, _BLOCK):
         codes[part] = _hashed(ids.slice(part.start, part.stop - part.start))
     for first in range(1 << (64 - int(bits))):

@@ -52,7 +52,7 @@ def rank_columns(
     a column takes room in `memory`.
     """
     memory = memory or Memory()
-    place = place or partial(memory.room, kind=np.int32)
+    place = place or partial(memory.zeros, kind=np.int32)
     count = len(columns) if isinstance(columns, Sized) else m
     matrix = np.empty((0, 0), dtype=np.int32)
     groups: list[Groups] = []
@@ -236,9 +236,9 @@ def _in_buckets(
 ) -> Groups:
     n, parts = column.size, [*blocks(column.size, _BLOCK)]
     cuts = _cuts(column, missing)
-    bucket = memory.room((n,), np.uint8)  # of each row; the last one takes missing cells
+    bucket = memory.zeros((n,), np.uint8)  # of each row; the last one takes missing cells
     # The codes of each block in the order of their buckets, and where in it each bucket ends.
-    arranged, ends = memory.room((n,), np.int64), np.empty((len(parts), len(cuts) + 2), np.int64)
+    arranged, ends = memory.zeros((n,), np.int64), np.empty((len(parts), len(cuts) + 2), np.int64)
     for part, end in zip(parts, ends, strict=True):
         codes = _ordered(column[part])
         of_row = _bucket(codes, cuts)

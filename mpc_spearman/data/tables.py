@@ -95,7 +95,7 @@ class Table:
         self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place | None = None
     ) -> Ranks:
         """Rank all features, here or by the engine that holds them; see `rank_columns`."""
-        place = place or partial(self.memory.room, kind=np.int32)
+        place = place or partial(self.memory.zeros, kind=np.int32)
         if self.rank is None:
             columns = map(self.column, range(self.m))
             return rank_columns(columns, self.m, workers=workers, tick=tick, place=place, memory=self.memory)
@@ -257,7 +257,7 @@ def _read(
 
 def _some(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], memory: Memory) -> npt.NDArray[Any]:
     """Take some rows of a column that may be in a file."""
-    some = memory.room((len(rows),), column.dtype.type)
+    some = memory.zeros((len(rows),), column.dtype.type)
     for part in blocks(len(rows), _AT_ONCE):
         some[part] = column[rows[part]]
     return some

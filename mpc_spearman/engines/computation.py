@@ -29,7 +29,7 @@ from mpc_spearman.parties import Party
 LARGEST = 2**62 - 2
 
 Operation = Literal["differences", "inner_products", "comparison"]
-#: The coordinator's rest of a computation; returns what was opened.
+#: The second half of the coordinator's part in a computation; returns the opened integers.
 Opening = Callable[[], Any]
 
 
@@ -57,7 +57,7 @@ class Shape:
     m_target: int
 
     def sizes(self, **more: int) -> dict[str, int]:
-        """Return the values of symbols in messages about this source; `more` has the message's own."""
+        """Return the values of symbols in messages about this source, and `more` of them."""
         return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
 
 
@@ -79,7 +79,7 @@ class Computation:
     #: Whether owners prove their vectors to be possible ranks.
     proved: bool = False
 
-    def of(self, source: Party) -> Shape:
+    def shape(self, source: Party) -> Shape:
         """Return the sizes in one source's session."""
         return Shape(self.rows, self.source_vectors[source], self.target_vectors)
 
@@ -89,9 +89,9 @@ class Contribution:
     """What a data party contributes to a computation.
 
     `vectors` are int32 or int64, (vectors, rows). `added` is this party's noise, added to each inner product
-    or sum before it is opened or compared. It has the shape of what is opened, at a source of the source's
-    own rows: (1, m_B) if products are summed. In a comparison the target's `last`, (m_B,), marks vectors that
-    come last whatever their inner products are.
+    or sum before it is opened or compared. It has the shape of the opened matrix, at a source of the rows of
+    that source: (1, m_B) if products are summed. In a comparison the target's `last`, (m_B,), marks vectors
+    that come last whatever their inner products are.
     """
 
     vectors: NDArray[Any]

@@ -1,4 +1,4 @@
-"""Where differences are opened: in what order rows come, and exact sums of squares, Σ_i (x_pi − y_qi)²."""
+"""What engines need to open differences: rows in a secret order, and exact sums of their squares."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mpc_spearman.wire.keys import Purpose, Stream
 
 
 def shuffled(run: Run, source: Party, ranks: np.ndarray) -> np.ndarray:
-    """Put the columns of (m, n) in an order drawn from the key that only source and target of a session hold.
+    """Return the columns of (m, n) in an order drawn from the key that only source and target hold.
 
-    Drawing it takes 32 bytes a row for a moment. What is in the rows may still link them: the target's own
-    y_q − y_1 are the same in each of its sessions.
+    Drawing the order takes 32 bytes of memory a row. Rows of two sessions can still be linked by their
+    contents: the target's y_q − y_1 are the same in each.
     """
     peer = run.roster.target if run.roster.me == source else source
     stream = Stream(run.keys[peer].subkey(Purpose.SHUFFLE, source.name))
@@ -40,7 +40,7 @@ class Squares:
 
     @property
     def total(self) -> np.ndarray:
-        """Python int, (m_A, m_B); of pairs without a sum -1 - Q, with Q of differences cut at 2(n - 1)."""
+        """Python int, (m_A, m_B); for pairs without a sum -1 - Q, where Q is of clipped differences."""
         return np.where(self._impossible, -1 - self._sums, self._sums)
 
     def add_basis(self, opened: np.ndarray) -> None:
@@ -50,7 +50,7 @@ class Squares:
         Q_pq = Σ a_p² + Σ b_q² − 2 Σ a_p b_q.
         """
         m_source = len(self._sums)
-        opened, beyond = self._within(opened)
+        opened, beyond = self._clip(opened)
         self._impossible |= beyond[:m_source, None]
         self._impossible[:, 1:] |= beyond[m_source:]
         a, b = opened[:m_source], np.vstack([np.zeros_like(opened[:1]), opened[m_source:]])
@@ -62,7 +62,7 @@ class Squares:
 
     def add_pairs(self, opened: np.ndarray) -> None:
         """Add a block of all pairs' differences, int64 (m_A·m_B, rows), source column by source column."""
-        opened, beyond = self._within(opened)
+        opened, beyond = self._clip(opened)
         shape = self._sums.shape
         self._impossible |= beyond.reshape(shape)
         floats = opened.astype(np.float64)
@@ -73,7 +73,7 @@ class Squares:
         turns = np.rint((rounded - low) * 2.0**-64).astype(np.int64)
         self._sums += low.astype(object) + (turns.astype(object) << 64)
 
-    def _within(self, opened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Clip opened values to the bound; return which vectors exceeded it."""
+    def _clip(self, opened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the opened values, clipped to the bound, and which vectors exceeded it."""
         clipped = np.clip(opened, -self._bound, self._bound)
         return clipped, (clipped != opened).any(axis=1)

@@ -25,11 +25,13 @@ class Engine(Protocol):
     def prepare(self, run: Run, computation: Computation) -> Opening:
         """Do what the coordinator can do before data arrives; return a function that does the rest.
 
-        It returns integers, of any size if a party deviated, and never raises because of their values.
-        Of ``differences``: Σ (x_p − y_q)² of each pair, Python int (m_A, m_B), the sources' rows in roster
-        order, negative if undefined. Of ``inner_products``: (m_A, m_B), or summed (1, m_B). Of a
-        ``comparison`` bool: "q before r" of each pair of target vectors q < r, row by row, or under ``top``
-        one per vector, and None if not opened to the coordinator.
+        That function returns integers, of any size if a party deviated, and never raises because of values:
+
+        - ``differences``: Σ (x_p − y_q)² of each pair, Python int (m_A, m_B), the sources' rows in roster
+          order, negative if undefined;
+        - ``inner_products``: (m_A, m_B), or summed (1, m_B);
+        - ``comparison``: bool, "q before r" of each pair of target vectors q < r, row by row, or under
+          ``top`` one per vector; None if the order is not opened to the coordinator.
         """
 
 

@@ -51,7 +51,7 @@ def _in_limbs(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndar
         rows = slice(start, start + block)
         left, right = _limbs(x[:, rows], count), _limbs(y[:, rows], 3)
         for i in range(count):
-            # one product with all limbs that weigh less than 2^64 beside this one
+            # one product with all limbs of y that weigh less than 2^64 together with this limb of x
             products = (left[i * a : (i + 1) * a] @ right[: (3 - i) * b].T).astype(np.int64)
             for j in range(3 - i):
                 total += products[:, j * b : (j + 1) * b] << (_LIMB * (i + j))
@@ -59,7 +59,7 @@ def _in_limbs(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndar
 
 
 def _vectorised() -> bool:
-    """Tell whether PyTorch is there, as under MPC, and multiplies int64 matrices in vectors here."""
+    """Return whether PyTorch is there, as under MPC, and multiplies int64 matrices in vectors here."""
     torch = sys.modules.get("torch")  # roles under HE do without it
     return (
         torch is not None

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, STRIP, beside, parts
+from mpc_spearman.arrays import BLOCK, STRIP, parts, zeros_like
 from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
@@ -137,7 +137,7 @@ class Encoding:
 
     def source_vector(self, ranks: Ranks, factor: float = 1.0) -> Ints:
         """Encode a source's columns in one vector, (1, rows), times a factor."""
-        vector = beside(ranks.matrix, (1, self.rows), np.int64)
+        vector = zeros_like(ranks.matrix, (1, self.rows), np.int64)
         norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
         for rows, part in parts(ranks.matrix, STRIP):
             units = np.zeros(rows.stop - rows.start)
@@ -156,7 +156,7 @@ class Encoding:
         At ``coefficients`` the source's too. They are int32 if they fit.
         """
         kind: type[np.signedinteger[Any]] = np.int32 if self.target_scale < 2**31 else np.int64
-        vectors = beside(ranks.matrix, (ranks.m, self.rows), kind)
+        vectors = zeros_like(ranks.matrix, (ranks.m, self.rows), kind)
         scales = self.target_scale * (np.ones(ranks.m) if factors is None else factors)
         columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, scales.tolist(), strict=True)
         for vector, y, tie_term, constant, scale in columns:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, beside, parts
+from mpc_spearman.arrays import BLOCK, parts, zeros_like
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import SLACK, Grid, Scales, deviations, input_deviations
@@ -56,7 +56,7 @@ def with_noise(vectors: NDArray[np.signedinteger[Any]], factors: Floats, sigma: 
 
     `factors` and the standard deviations `sigma` are (m,).
     """
-    noisy = beside(vectors, vectors.shape, np.int64)
+    noisy = zeros_like(vectors, vectors.shape, np.int64)
     for vector, total, factor, deviation in zip(vectors, noisy, factors, sigma.tolist(), strict=True):
         for at, part in parts(vector, BLOCK):
             inside = max(0, min(at.stop, rows) - at.start)

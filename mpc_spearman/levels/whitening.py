@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import STRIP, beside, parts
+from mpc_spearman.arrays import STRIP, parts, zeros_like
 from mpc_spearman.data.ranks import Ranks, gram_matrix, total
 from mpc_spearman.privacy.scales import Grid, diameter
 from mpc_spearman.statistics.columns import Floats
@@ -79,7 +79,7 @@ def left_out(ranks: Ranks, weights: Floats) -> Floats:
 
 
 def _leverages(ranks: Ranks, weights: Floats) -> Floats:
-    leverages = beside(ranks.matrix, (ranks.n,), np.float64)
+    leverages = zeros_like(ranks.matrix, (ranks.n,), np.float64)
     for rows, block in ranks.blocks():
         leverages[rows] = np.square(weights @ block).sum(axis=0)
     return leverages
@@ -112,7 +112,7 @@ def whitened(
     weights = rotation(k, Stream(token_bytes(32))) @ weights * (scale * factor)
     small = scale * largest(ranks.m, ranks.n, exact=exact) < 2**31 - 2
     kind: type[np.signedinteger[Any]] = np.int32 if small else np.int64
-    vectors = beside(ranks.matrix, (ranks.m, ranks.n), kind)
+    vectors = zeros_like(ranks.matrix, (ranks.m, ranks.n), kind)
     for rows, block in ranks.blocks():
         vectors[: len(weights), rows] = np.rint(weights @ block)
     return vectors
@@ -120,7 +120,7 @@ def whitened(
 
 def leverages(vectors: NDArray[Any], scale: int) -> Floats:
     """Return h_i = Σ_p x̃_pi² of every row, from the integers."""
-    squares = beside(vectors, vectors.shape[1:], np.float64)
+    squares = zeros_like(vectors, vectors.shape[1:], np.float64)
     for rows, part in parts(vectors, STRIP):
         for vector in part:
             squares[rows] += np.square(vector / scale)

@@ -40,10 +40,13 @@ def contribute(run: Run, computation: Computation, contribution: Contribution) -
 
 
 def prepare(run: Run, computation: Computation) -> Opening:
-    """Make the keys while the others rank, but for a key of sums, which all share; then decrypt."""
+    """Make each session's key while the others rank; the returned function decrypts.
+
+    The key of sums, which all sources share, is made by that function.
+    """
     noisy = computation.noisy_sources
     if computation.summed:
-        return lambda: decrypt_products(run, make_key(run, computation), noisy)
+        return lambda: decrypt_products(run, make_key(run, computation, None), noisy)
     keys = {source: make_key(run, computation, source) for source in run.roster.sources}
     if computation.operation == "differences":
         return lambda: np.vstack([decrypt_differences(run, key) for key in keys.values()])
@@ -53,7 +56,7 @@ def prepare(run: Run, computation: Computation) -> Opening:
 
 
 def _differences(run: Run, computation: Computation, vectors: np.ndarray) -> None:
-    """Encrypt the source's vectors; at the target subtract its own and pass the differences on."""
+    """Encrypt the source's ranks; at the target subtract its ranks, and send the differences on."""
     for source, key in receive_keys(run, computation).items():
         in_order = vectors if _literal(run.plan) else shuffled(run, source, vectors)
         if run.roster.me == source:
@@ -63,9 +66,9 @@ def _differences(run: Run, computation: Computation, vectors: np.ndarray) -> Non
 
 
 def _inner_products(run: Run, computation: Computation, contribution: Contribution) -> None:
-    """Encrypt the source's vectors; at the target multiply its own with them and pass the products on."""
+    """Encrypt the source's vectors; at the target multiply them with its vectors, and send the products."""
     if computation.summed:
-        sessions = [(receive_key(run, sizes(computation)), run.roster.sources, contribution.added)]
+        sessions = [(receive_key(run, computation, None), run.roster.sources, contribution.added)]
     else:
         sessions = [
             (key, (source,), contribution.added_in(computation, source))
@@ -81,11 +84,11 @@ def _inner_products(run: Run, computation: Computation, contribution: Contributi
             multiply_vectors(run, key, sources, contribution.vectors, noisy, added)
 
 
-def sizes(computation: Computation, source: Party | None = None) -> Sizes:
+def sizes(computation: Computation, source: Party | None) -> Sizes:
     """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
 
-    For sums one key serves all sources, whose rows are put end to end; the target's vectors repeat for each.
-    Otherwise each `source` has its own key.
+    Without a `source` they are those of sums: one key serves all sources, whose rows are put end to end, and
+    the target's vectors repeat for each.
     """
     bounds = computation.bounds
     together = len(computation.source_vectors) if computation.summed else 1
@@ -103,12 +106,12 @@ def sizes(computation: Computation, source: Party | None = None) -> Sizes:
 
 
 @step("keys")
-def make_key(run: Run, computation: Computation, source: Party | None = None) -> SecretKey:
-    """Make a key pair for one source's session or for all; send the public half to it, or all, and B."""
+def make_key(run: Run, computation: Computation, source: Party | None) -> SecretKey:
+    """Make a key pair for one source's session, or for sums; send the public half to its data parties."""
     key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, source))
     for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
-    _take_note(run, key.public)
+    _prepare_key(run, key.public)
     return key
 
 
@@ -117,19 +120,20 @@ def receive_keys(run: Run, computation: Computation) -> dict[Party, PublicKey]:
 
     So the coordinator can send all keys without waiting for a session to end.
     """
-    return {source: receive_key(run, sizes(computation, source)) for source in run.roster.sessions}
+    return {source: receive_key(run, computation, source) for source in run.roster.sessions}
 
 
 @step("keys")
-def receive_key(run: Run, layout: Sizes) -> PublicKey:
-    """Receive and check the coordinator's public key."""
+def receive_key(run: Run, computation: Computation, source: Party | None) -> PublicKey:
+    """Receive and check the coordinator's public key of one source's session, or of sums."""
     raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
-    key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, layout)
-    _take_note(run, key)
+    key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, sizes(computation, source))
+    _prepare_key(run, key)
     return key
 
 
-def _take_note(run: Run, key: PublicKey) -> None:
+def _prepare_key(run: Run, key: PublicKey) -> None:
+    """Set how many threads a key may use, and note its caution for the result."""
     key.threads = run.threads
     if key.caution and key.caution not in run.notes.cautions:
         run.notes.cautions.append(key.caution)
@@ -140,7 +144,7 @@ def encrypt_ranks(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
     """Source: encrypt its ranks and send them to the target (paper, step 1); `vectors` is int32 (m_A, n)."""
     n = vectors.shape[1]
     for rows in groups(n, len(vectors), key):
-        ciphertexts = key.encrypt(_chunks(_block(vectors, rows), key.slots))
+        ciphertexts = key.encrypt(_chunks(np.array(vectors[:, rows], np.int64), key.slots))
         send(run, key, run.roster.target, Kind.CIPHERTEXT, ciphertexts)
         run.tick(rows.stop, n)
 
@@ -155,7 +159,7 @@ def subtract_ranks(run: Run, key: PublicKey, source: Party, vectors: np.ndarray)
     for rows in groups(n, m_source, key):
         count = -(-(rows.stop - rows.start) // key.slots)
         ciphertexts = receive(run, key, source, Kind.CIPHERTEXT, m_source * count)
-        columns = _block(vectors, rows)
+        columns = np.array(vectors[:, rows], np.int64)
         if not literal:
             columns[1:] -= columns[0]
         against = range(m_target if literal else 1)
@@ -200,9 +204,9 @@ def encrypt_vectors(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
 def split_noise(run: Run, key: PublicKey, added: np.ndarray) -> None:
     """Source: send its noise, (vectors, m_B), in two parts, one to the target and one to the coordinator.
 
-    The target's part is uniform, and it subtracts it under encryption. The coordinator's part is the noise
-    plus the target's part, so it is uniform too; it adds it to what it decrypts. A target that leaves out its
-    part gives the coordinator uniform residues, not products with less noise.
+    The target's part is uniform, and the target subtracts it under encryption. The coordinator's part is the
+    noise plus the target's part, so it is uniform too; the coordinator adds it to the decrypted products. A
+    target that leaves out its part gives the coordinator uniform residues, not products with less noise.
     """
     noise = key.residues(added)
     for_target = [secrets.randbelow(key.modulus) for _ in noise]
@@ -214,7 +218,7 @@ def split_noise(run: Run, key: PublicKey, added: np.ndarray) -> None:
 
 
 def receive_noise(run: Run, key: PublicKey, sources: Iterable[Party]) -> list[int]:
-    """Receive this party's part of the noise of some sources, and add it up; zeros if there are none."""
+    """Receive this party's parts of the noise of some sources; return their sum, zeros without sources."""
     total, size = [0] * key.product_residues, _residue_bytes(key)
     for source in sources:
         symbols = {"residues": key.product_residues, "residue_bytes": size}
@@ -230,8 +234,8 @@ def multiply_vectors(
     key: PublicKey,
     sources: Sequence[Party],
     vectors: np.ndarray,
-    noisy: Sequence[Party] = (),
-    added: np.ndarray | None = None,
+    noisy: Sequence[Party],
+    added: np.ndarray | None,
 ) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
 
@@ -250,7 +254,7 @@ def multiply_vectors(
 
 
 @step("decrypt")
-def decrypt_products(run: Run, key: SecretKey, noisy: Iterable[Party] = ()) -> np.ndarray:
+def decrypt_products(run: Run, key: SecretKey, noisy: Iterable[Party]) -> np.ndarray:
     """Coordinator: decrypt the inner products, and add the `noisy` sources' parts of their noise.
 
     Returns Python int, (m_A, m_B), or summed (1, m_B).
@@ -261,13 +265,13 @@ def decrypt_products(run: Run, key: SecretKey, noisy: Iterable[Party] = ()) -> n
 
 
 def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
-    """Cut n rows into groups, the ciphertexts of one of which go in a few messages; all parties cut alike."""
+    """Yield groups of rows whose ciphertexts fit a few messages; the same groups at all parties."""
     per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
     return blocks(n, key.slots * max(1, per_message // columns))
 
 
 def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
-    """Send ciphertexts of one length, as many to a message as fit, and the fingerprint of their key."""
+    """Send ciphertexts of one length in as few messages as possible, with the fingerprint of their key."""
     for batch, sizes in _messages(key, kind, len(ciphertexts)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
         run.links.send(peer, kind, values, sizes=sizes)
@@ -295,22 +299,17 @@ def _residue_bytes(key: PublicKey) -> int:
 
 
 def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int]]]:
-    """Cut so many ciphertexts into messages; say of each what its symbols mean."""
+    """Yield, for each message of `count` ciphertexts, which of them it holds and the sizes of its fields."""
     lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
     for batch in blocks(count, max(1, _BATCH_BYTES // _bytes(key, kind))):
         yield batch, {"rows": batch.stop - batch.start, **lengths}
 
 
 def _cut(run: Run, table: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    """Cut a table's rows into blocks; report progress after each block."""
+    """Yield a table's rows in blocks, int64; report progress after each block."""
     for block, values in parts(table, rows):
         yield values.astype(np.int64)
         run.tick(block.stop, table.shape[1])
-
-
-def _block(vectors: np.ndarray, rows: slice) -> np.ndarray:
-    """Return a copy of some rows, as the schemes take them."""
-    return np.asarray(vectors[:, rows].astype(np.int64))
 
 
 def _chunks(vectors: np.ndarray, slots: int) -> list[np.ndarray]:

@@ -39,7 +39,7 @@ from mpc_spearman.errors import BoundError
 IMPOSSIBLE = -(2**63)
 
 Integers = NDArray[np.int64]
-#: Of each result, the ciphertext of the source's (None for none) and the own vector to be subtracted from it.
+#: For each result, which of the source's ciphertexts (None for none) and which of the target's integers.
 Pairs = Sequence[tuple[int | None, int]]
 
 
@@ -93,7 +93,10 @@ class Products(ABC):
         self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
 
     def add(self, block: Sequence[bytes], y: Integers) -> None:
-        """Add what `encrypt_block` made of a block of rows, times the target's integers, (m_target, rows)."""
+        """Add the products of a block that `encrypt_block` encrypted with the target's integers of its rows.
+
+        These are (m_target, rows).
+        """
         check(y, self._key.sizes.target_bound, "a value of the target's")
         self._spent += np.abs(y).sum(axis=1)
         if self._spent.max() > self._key.sizes.target_sum:
@@ -106,7 +109,7 @@ class Products(ABC):
 
     @abstractmethod
     def export(self, added: Sequence[int] = ()) -> list[bytes]:
-        """Add residues, if any; return ``product_ciphertexts``, with fresh randomness, of the sums alone."""
+        """Add residues, if any; return the sums, freshly randomised, as ``product_ciphertexts``."""
 
 
 class PublicKey(StaysHere, ABC):
@@ -151,10 +154,10 @@ class PublicKey(StaysHere, ABC):
     def subtract(
         self, ciphertexts: Sequence[bytes], integers: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
     ) -> list[bytes]:
-        """Encrypt one's own chunks, subtract, and return what may go to the coordinator.
+        """Encrypt chunks of the target's integers, subtract, and return the ciphertexts for the coordinator.
 
-        For each pair (i, j) that is theirs[i] − own[j], for (None, j) own[j] itself. Without `rerandomise` a
-        scheme may leave out fresh randomness where the encryption of own[j] suffices, as in the paper.
+        A pair (i, j) gives ciphertexts[i] − integers[j], and (None, j) gives integers[j]. Without
+        `rerandomise` a scheme may add no further randomness to that of integers[j], as in the paper.
         """
 
     @abstractmethod
@@ -193,11 +196,11 @@ class SecretKey(StaysHere, ABC):
 
     @abstractmethod
     def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
-        """Decrypt what :meth:`PublicKey.subtract` gave, with so many integers in each."""
+        """Decrypt the ciphertexts of :meth:`PublicKey.subtract`; `counts` has the integers in each."""
 
     @abstractmethod
     def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
-        """Decrypt what :meth:`Products.export` gave, and add residues, if any.
+        """Decrypt the ciphertexts of :meth:`Products.export`, and add residues, if any.
 
         Returns Python int, (m_source, m_target).
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import room
+from mpc_spearman.arrays import zeros
 from mpc_spearman.engines.computation import Computation, Contribution, Opening
 from mpc_spearman.engines.mpc import sharing
 from mpc_spearman.engines.mpc.order import reveal_order
@@ -19,7 +19,10 @@ Term = tuple[Session, np.ndarray]
 
 
 def contribute(run: Run, computation: Computation, contribution: Contribution) -> NDArray[np.bool_] | None:
-    """Do a data party's part: share its vectors, compute its terms, and open them re-randomised."""
+    """Do a data party's part: share its vectors, compute its terms, and open them re-randomised.
+
+    Returns the order, if it is opened to this party.
+    """
     if computation.operation == "differences":
         for source in run.roster.sessions:
             sharing.open_differences(run, Session(run, source, computation), contribution.vectors)
@@ -36,7 +39,7 @@ def contribute(run: Run, computation: Computation, contribution: Contribution) -
 
 
 def prepare(run: Run, computation: Computation) -> Opening:
-    """Multiply the masks while the others rank; then receive the others' shares and open."""
+    """Multiply the masks while the others rank; the returned function receives their shares and opens."""
     sessions = [Session(run, source, computation) for source in run.roster.sources]
     if computation.operation == "differences":
         return lambda: np.vstack([sharing.square_differences(run, session) for session in sessions])
@@ -68,10 +71,10 @@ def _terms(run: Run, computation: Computation, contribution: Contribution) -> li
 def _term(run: Run, computation: Computation, source: Party, vectors: np.ndarray) -> Term:
     session, bound = Session(run, source, computation), computation.bounds.value
     if not computation.proved:
-        return session, sharing.multiply_own(run, session, vectors, bound)
+        return session, sharing.multiply_vectors(run, session, vectors, bound)
     columns = session.shape.m_target if run.roster.me == source else session.shape.m_source
-    received = room((columns, computation.rows), np.int64, in_file=True)
-    term = sharing.multiply_own(run, session, vectors, bound, received)
+    received = zeros((columns, computation.rows), np.int64, in_file=True)
+    term = sharing.multiply_vectors(run, session, vectors, bound, received)
     for owner in (source, run.roster.target):
         if owner == run.roster.me:
             prove(run, session, vectors, session.masks(run.roster.coordinator))

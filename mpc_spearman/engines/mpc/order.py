@@ -35,8 +35,9 @@ def reveal_order(
     Collective: all parties call it. Sources other than the first only give their shares.
 
     `terms` are this party's terms of V, (1, m_B), in each of its sessions, in roster order; the target's
-    `last` marks vectors that come last whatever their sums are. Who it is opened to gets, under ``top``,
-    which are the greatest, (m_B,); else "q before r" of every pair q < r, row by row, (m_B·(m_B - 1)/2,).
+    `last` marks vectors that come last whatever their sums are. Returns None, but to the party that the order
+    is opened to: under ``top``, which are the greatest, (m_B,); else "q before r" of every pair q < r, row by
+    row, (m_B·(m_B - 1)/2,).
     """
     share = _gather(run, [session.rerandomised(session.shared(term)) for session, term in terms])
     if share is None:
@@ -51,12 +52,11 @@ def reveal_order(
 
 
 def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
-    """Bring the sum over all sources to three parties: the other sources give the coordinator their share.
+    """Return this party's additive share of V, (m_B,); None at a source that is not the first.
 
-    That is padded as where sums are opened (`mpc_spearman.engines.mpc.sharing.reveal_total`). The target
-    keeps what takes the pads off, in a share that it never sends.
-
-    Returns this party's additive share of V, (m_B,); None at a source that is not the first.
+    Three parties hold V: all sources but the first send the coordinator their shares, re-randomised as where
+    sums are opened (`mpc_spearman.engines.mpc.sharing.reveal_total`). The target's share, which it never
+    sends, cancels what hides them.
     """
     me, (_, *others) = run.roster.me, run.roster.sources
     total: NDArray[np.int64] = sum(value.share for value in values).numpy()[0]
@@ -75,12 +75,12 @@ class Comparison:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._parties = run.roster.parties[:3]
-        self.mine = self._parties.index(run.roster.me)
+        self.number = self._parties.index(run.roster.me)
         self._communicator = LinkCommunicator(run.links, self._parties, run.roster.me, None)
         self._zeros = zero_streams(run, self._parties, Purpose.COMPARE)
         self._masks: Stream | None = None
-        if self.mine < 2:
-            key = run.keys[self._parties[1 - self.mine]]
+        if self.number < 2:
+            key = run.keys[self._parties[1 - self.number]]
             self._masks = Stream(key.subkey(Purpose.CONVERT, self._parties[2].name))
 
     def before(self, share: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -99,7 +99,7 @@ class Comparison:
         spare = np.zeros(len(share), dtype=np.int64)  # k - 1, less how many come before each
         np.subtract.at(spare, r, ones)
         np.add.at(spare, q, ones)  # q comes before r, or 1 - that many r before q
-        if self.mine == 0:  # what is public, one party adds to its share
+        if self.number == 0:  # one party adds a public number to its share
             spare += k - 1 - np.arange(len(share))[::-1]
         return self.not_negative(spare)
 
@@ -112,32 +112,32 @@ class Comparison:
         if not share.size:
             return np.zeros(0, dtype=np.uint8)
         with crypten_uses(self._communicator, self._zeros):
-            # Each party's additive share, as three XOR shares: F(prev) ^ F(next), and its own adds the value.
+            # Each party's additive share, as three XOR shares: F(prev) ^ F(next), to which its owner adds it.
             a, b, c = (BinarySharedTensor(torch.from_numpy(share), src=party) for party in range(3))
             carry = ((a ^ c) & (b ^ c)) ^ c  # the majority, in one AND
             total = circuit.add(a ^ b ^ c, carry << 1)
         words: NDArray[np.int64] = total.share.numpy()
-        return np.asarray(words >= 0 if self.mine == 0 else words < 0, dtype=np.uint8)
+        return np.asarray(words >= 0 if self.number == 0 else words < 0, dtype=np.uint8)
 
     def integers(self, bits: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Turn XOR shares of bits into additive shares modulo 2^64; the target's is zero (B2A).
 
         x_0 ⊕ x_1 ⊕ x_2 = u·(1 - 2·x_2) + x_2 for u = x_0 ⊕ x_1 (docs/protocol.md, ``top: k``). u - w is
-        uniform to the source, who does not hold the mask w; x_0 to the target and x_2 to the coordinator are
-        so from the last AND.
+        uniform to the source, who does not hold the mask w; x_0 is uniform to the target and x_2 to the
+        coordinator since the last AND.
         """
         coordinator, target, source = range(3)
-        own_bits, links = bits.astype(np.int64), self._communicator
-        if self.mine == coordinator:
-            links.send_words(target, own_bits)
-            flip = 1 - 2 * (last := links.receive_words(source, len(bits)))
-            return self._mask(len(bits)) * flip + last
-        if self.mine == target:
-            u = own_bits ^ links.receive_words(coordinator, len(bits))
+        share, links = bits.astype(np.int64), self._communicator
+        if self.number == coordinator:
+            links.send_words(target, share)
+            x_2 = links.receive_words(source, len(bits))
+            return self._mask(len(bits)) * (1 - 2 * x_2) + x_2
+        if self.number == target:
+            u = share ^ links.receive_words(coordinator, len(bits))
             links.send_words(source, u - self._mask(len(bits)))
-            return np.zeros_like(own_bits)
-        links.send_words(coordinator, own_bits)
-        return links.receive_words(target, len(bits)) * (1 - 2 * own_bits)
+            return np.zeros_like(share)
+        links.send_words(coordinator, share)
+        return links.receive_words(target, len(bits)) * (1 - 2 * share)
 
     def open(self, bits: NDArray[np.uint8]) -> NDArray[np.bool_] | None:
         """Open shared bits to the party that the plan opens the order to; None elsewhere."""

@@ -38,7 +38,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.arrays import BLOCK, blocks, room
+from mpc_spearman.arrays import BLOCK, blocks, zeros
 from mpc_spearman.engines.mpc.field import (
     PRIME,
     Elements,
@@ -93,7 +93,7 @@ class Coins:
 
 @step("prove")
 def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], masks: Stream) -> None:
-    """Prove one's own vectors, (columns, rows), to the peer and the coordinator.
+    """Prove this party's vectors, (columns, rows), to the peer and the coordinator.
 
     `masks` is the stream of masks under which they were shared, from its beginning. `ProtocolViolation` for
     coins that no honest verifier draws.
@@ -122,7 +122,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], m
         return int(word[0])
 
     # 1: the elements, how often each legal one occurs, and a mask
-    f, g = (room((statement.length,), np.int64, in_file=True) for _ in range(2))
+    f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
     for rows, cells in statement.blocks():
         f[cells] = element(vectors[:, rows].ravel())
         share(f[cells])
@@ -136,7 +136,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], m
     depth = run.meter.depth
     inverse = statement.inverses(tau)
     for rows, cells in statement.blocks():
-        g[cells] = looked_up(statement, inverse, vectors[:, rows].ravel())
+        g[cells] = inverses_at(statement, inverse, vectors[:, rows].ravel())
         share(g[cells])
     of_values = statement.subset_sums(seed, lambda rows, cells: vectors[:, rows].astype(np.int64))
     of_masks = statement.subset_sums(
@@ -155,7 +155,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], m
         share(np.array(ends_of_round(f, g)))
         r = point(lambda value: value < 2)
         f, g = fold(f, r), fold(g, r)
-    # 6: what coins these were
+    # 6: a hash of all coins
     run.links.send(hub, Kind.PROOF_HASH, {"coins": hashed.digest()})
 
 
@@ -168,15 +168,15 @@ def occurrences(statement: Statement, vectors: NDArray[np.signedinteger[Any]]) -
     return counts
 
 
-def looked_up(statement: Statement, inverse: Elements, values: NDArray[np.signedinteger[Any]]) -> Elements:
-    """Return 1/(τ − x) of elements from those of all legal ones."""
-    of_values: Elements = inverse[values + (statement.rows - 1)]
-    return of_values
+def inverses_at(statement: Statement, inverse: Elements, values: NDArray[np.signedinteger[Any]]) -> Elements:
+    """Return 1/(τ − x) for each element x of `values`; `inverse` has it for each legal element."""
+    selected: Elements = inverse[values + (statement.rows - 1)]
+    return selected
 
 
 @step("prove")
 def verify(run: Run, session: Session, owner: Party, masked: NDArray[np.int64]) -> None:
-    """Verify the peer's vectors as the first verifier, who has their elements masked, (columns, rows).
+    """Verify the peer's vectors as the first verifier, who has them masked, (columns, rows).
 
     `ProtocolViolation` for shares that are no elements of the field, before the next coin is released.
     """
@@ -217,17 +217,17 @@ def settle(run: Run, session: Session, owner: Party, masks: Stream) -> None:
         parts = [drawn(stream, part.stop - part.start) for part in blocks(count, BLOCK)]
         return np.concatenate(parts)
 
-    def of_masks(rows: slice, cells: slice) -> NDArray[np.int64]:
+    def mask_block(rows: slice, cells: slice) -> NDArray[np.int64]:
         return masks.ring((statement.columns, rows.stop - rows.start))
 
-    own_shares = _shares(run, statement, take, coins, secret, of_masks, first=False)
+    own_shares = _shares(run, statement, take, coins, secret, mask_block, first=False)
     same_coins = run.links.receive(owner, Kind.PROOF_HASH)["coins"] == coins.hashed.digest()
     other_shares = run.links.receive(verifier, Kind.PROOF_END)["shares"]
     f, g, claim, checks = (sum(pair) % PRIME for pair in zip(own_shares, map(int, other_shares), strict=True))
     if not (valid(other_shares) and same_coins and checks == 0 and f * g % PRIME == claim):
         raise ProtocolViolation(
             f"the proof of {owner}'s vectors failed: {owner}, or {verifier}, which verifies it, does not "
-            "follow the protocol. Which of the two cannot be told. Nothing was passed on"
+            "follow the protocol. Nobody can know which of the two. Nothing was passed on"
         )
 
 
@@ -243,11 +243,11 @@ def _shares(
 ) -> Sequence[int]:
     """Follow the proof as one verifier; return its shares of the last f, g, the claim, and of the checks.
 
-    `take` gives the next shares, `ring_block` this verifier's shares of a block in the ring. Constants are
-    the first verifier's.
+    `take` returns the next shares, `ring_block` this verifier's shares of a block in the ring. The share of a
+    public constant is the constant at the first verifier, and 0 at the second.
     """
     # 1
-    f, g = (room((statement.length,), np.int64, in_file=True) for _ in range(2))
+    f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
     for rows, cells in statement.blocks():
         f[cells] = take(cells.stop - cells.start)
         run.tick(rows.stop, statement.rows)
@@ -261,18 +261,17 @@ def _shares(
     bits = take(int(np.prod(statement.bits)))
     # what the coordinator checks besides f·g: multiplicities, and sums over the subsets
     lookup = total(g[: statement.elements]) - dot(counts, statement.inverses(tau))
-    of_ring = statement.subset_sums(seed, ring_block)
-    in_ring = statement.known(of_ring + (statement.offset if first else 0))
-    sums = _field_sums(statement, seed, f)
-    sums = plus(sums, statement.offset) if first else sums
-    residuals = statement.residuals(sums, bits.reshape(statement.bits), in_ring).ravel()
+    offset = statement.offset if first else 0
+    ring_sums = statement.in_ring(statement.subset_sums(seed, ring_block) + offset)
+    sums = plus(_field_sums(statement, seed, f), offset)
+    residuals = statement.residuals(sums, bits.reshape(statement.bits), ring_sums).ravel()
     weight, *weights = drawn(secret, 1 + len(residuals)).tolist()
     checks = weight * lookup + dot(np.array(weights, dtype=np.int64), residuals)
     # 4
     f[statement.elements :] = [*bits, alpha]
     g[statement.elements :] = [*(minus(bits, 1) if first else bits), beta]
-    ones, last = _weigh(statement, g, Stream(coins.seed()))
-    claim = tau * total(g[: statement.elements]) + last * gamma - (ones if first else 0)
+    weight_sum, last = _weigh(statement, g, Stream(coins.seed()))
+    claim = tau * total(g[: statement.elements]) + last * gamma - (weight_sum if first else 0)
     # 5
     while len(f) > 1:
         at_zero, leading = map(int, take(2))
@@ -285,7 +284,7 @@ def _shares(
 
 def _weigh(statement: Statement, g: Elements, stream: Stream) -> tuple[int, int]:
     """Multiply g by weights, in place; return the sum of the elements' weights, and the mask's, not 0."""
-    ones = 0
+    weight_sum = 0
     for part in (
         *(cells for _, cells in statement.blocks()),
         slice(statement.elements, statement.length - 1),
@@ -294,11 +293,11 @@ def _weigh(statement: Statement, g: Elements, stream: Stream) -> tuple[int, int]
             at = slice(part.start + inner.start, part.start + inner.stop)
             weights = drawn(stream, at.stop - at.start)
             g[at] = times(g[at], weights)
-            ones += total(weights) if at.start < statement.elements else 0
+            weight_sum += total(weights) if at.start < statement.elements else 0
     while (last := int(drawn(stream, 1)[0])) == 0:
         pass
     g[-1] = int(g[-1]) * last % PRIME
-    return ones, last
+    return weight_sum, last
 
 
 def _field_sums(statement: Statement, seed: bytes, f: Elements) -> Elements:

@@ -64,7 +64,7 @@ class LinkCommunicator(ct.Communicator):  # type: ignore[misc]  # CrypTen has no
         return torch.from_numpy(nearest(tensor.numpy(), self._links.dimensions["ring_bytes"]))
 
     def isend(self, tensor: torch.Tensor, dst: int) -> SimpleNamespace:
-        """Send a copy of one's shares to the next party."""
+        """Send a copy of this party's shares to the next party."""
         self.send_words(dst, tensor.reshape(-1).numpy())
         return SimpleNamespace(wait=lambda: None)
 
@@ -82,7 +82,7 @@ class LinkCommunicator(ct.Communicator):  # type: ignore[misc]  # CrypTen has no
         self._links.send(self._parties[to], Kind.REPLICA, {"share": words}, sizes={"words": len(words)})
 
     def receive_words(self, sender: int, count: int) -> NDArray[np.int64]:
-        """Receive as many."""
+        """Receive `count` words of a comparison, int64 (count,)."""
         received = self._links.receive(self._parties[sender], Kind.REPLICA, sizes={"words": count})
         share: NDArray[np.int64] = received["share"]
         return share
@@ -92,7 +92,7 @@ class Session:
     """Shares of one source's and the target's values, and their opening to the coordinator."""
 
     def __init__(self, run: Run, source: Party, computation: Computation) -> None:
-        self.source, self.shape = source, computation.of(source)
+        self.source, self.shape = source, computation.shape(source)
         run.links.dimensions["ring_bytes"] = width_of(computation.bounds.result)  # the same at all parties
         parties = (run.roster.coordinator, run.roster.target, source)
         self._block_bytes = run.block_bytes
@@ -102,28 +102,29 @@ class Session:
         self._run = run
 
     def masks(self, peer: Party) -> Stream:
-        """Open the stream of masks shared with a peer, from its beginning: a proof draws the same again."""
+        """Return the stream of masks shared with a peer, from its beginning: a proof draws them again."""
         if peer not in self._mask_keys:
             self._mask_keys[peer] = self._run.keys[peer].subkey(Purpose.MASK, self.source.name)
         return Stream(self._mask_keys[peer])
 
     def rows(self, columns: int) -> int:
-        """Return the rows of a block of ``run.block_bytes`` of so many ring elements a row; all cut alike."""
+        """Return how many rows of so many ring elements a block has; the same at all parties."""
         return max(1, self._block_bytes // (8 * columns))
 
     def shared(self, share: np.ndarray) -> Any:
-        """Make the ``ArithmeticSharedTensor`` of which this party's additive share modulo 2^64 is `share`."""
+        """Return the ``ArithmeticSharedTensor`` of which this party's additive share mod 2^64 is `share`."""
         return ct.ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
 
     def absent(self, columns: int, rows: int) -> Any:
-        """Make the tensor of a value of which this party's additive share is zero (stored once)."""
+        """Return the tensor of a value of which this party's additive share is zero (stored once)."""
         zero = torch.zeros(1, dtype=torch.int64).expand(columns, rows)
         return ct.ArithmeticSharedTensor.from_shares(zero, precision=0)
 
     def rerandomised(self, value: Any) -> Any:
-        """Add a fresh pseudo-random share of zero, F(prev) − F(next) (docs/protocol.md, "Zero shares").
+        """Return a value plus a pseudo-random share of zero, F(prev) − F(next).
 
-        To the coordinator, what source and target send is then uniform except for their sum.
+        So the coordinator receives shares from source and target that are uniform but for their sum
+        (docs/protocol.md, "Zero shares").
         """
         with crypten_uses(self._communicator, self._zeros):
             zero = ct.ArithmeticSharedTensor.PRZS(value.size())
@@ -131,34 +132,34 @@ class Session:
             return value + zero
 
     def reveal(self, value: Any) -> np.ndarray:
-        """Open a shared value to the coordinator, re-randomised; elsewhere return one's own share."""
+        """Open a shared value to the coordinator, re-randomised; elsewhere return this party's share."""
         return opened(self.rerandomised(value), self._communicator)
 
 
 def zero_streams(run: Run, parties: Sequence[Party], purpose: Purpose) -> dict[str, Stream]:
-    """Open the streams of shares of zero among coordinator, target and a source, as CrypTen names them."""
-    mine, source = parties.index(run.roster.me), parties[2]
+    """Return the streams of zero shares among coordinator, target and a source, under CrypTen's names."""
+    place, source = parties.index(run.roster.me), parties[2]
     return {
-        name: Stream(run.keys[parties[(mine + step) % 3]].subkey(purpose, source.name))
+        name: Stream(run.keys[parties[(place + step) % 3]].subkey(purpose, source.name))
         for name, step in (("prev", -1), ("next", 1))
     }
 
 
-def opened(value: Any, ours: LinkCommunicator) -> np.ndarray:
-    """Open a re-randomised value to the first of these parties; elsewhere return one's own share."""
-    with crypten_uses(ours, {}):
+def opened(value: Any, communicator: LinkCommunicator) -> np.ndarray:
+    """Open a re-randomised value to the communicator's first party; elsewhere return this party's share."""
+    with crypten_uses(communicator, {}):
         total: torch.Tensor = value.reveal(dst=0)
         return total.numpy()
 
 
-#: What CrypTen may use just now, in this thread: who carries its messages, and its generators by name.
+#: What CrypTen may use at the moment, in this thread: a communicator, and streams by its generators' names.
 _in_use: ContextVar[tuple[LinkCommunicator, Mapping[str, Stream]]] = ContextVar("in_use")
 
 
 @contextmanager
-def crypten_uses(ours: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
-    """Let CrypTen use our communicator and streams for one operation."""
-    token = _in_use.set((ours, generators))
+def crypten_uses(communicator: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
+    """Let CrypTen use a communicator and streams for one operation."""
+    token = _in_use.set((communicator, generators))
     try:
         yield
     finally:
@@ -179,8 +180,8 @@ def _ring_element(
 def _and(x: Any, y: Any) -> Any:
     """Stand in for CrypTen's AND of two shared bit vectors: its replicated one, with a fresh share of zero.
 
-    Without the zero, the result's share, which the next party receives, would be a function of shares most of
-    which that party has (docs/protocol.md, "The order alone").
+    Without the zero, the share of the result would be a function of shares of which the next party, which
+    receives it, has most (docs/protocol.md, "The order alone").
     """
     z = ct.replicated.AND(x, y)
     z.share = z.share ^ ct.BinarySharedTensor.PRZS(z.size()).share

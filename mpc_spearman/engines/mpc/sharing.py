@@ -41,7 +41,7 @@ _AHEAD = MAX_QUEUED // 2
 
 
 @step("multiply")
-def multiply_own(
+def multiply_vectors(
     run: Run, session: Session, vectors: np.ndarray, bound: int, received: np.ndarray | None = None
 ) -> np.ndarray:
     """Compute a data party's term of X·Yᵀ: X·(Y − U)ᵀ at the source, (X − R)·Uᵀ at the target.
@@ -55,13 +55,13 @@ def multiply_own(
     )
     masks = session.masks(run.roster.coordinator)
     total = np.zeros((shape.m_source, shape.m_target), dtype=np.int64)
-    shared: deque[tuple[np.ndarray, np.ndarray]] = deque()
+    sent: deque[tuple[np.ndarray, np.ndarray]] = deque()
     cut = session.rows(max(shape.m_source, shape.m_target))
-    ahead, depth = parts(vectors, cut), run.meter.depth
+    unsent, depth = parts(vectors, cut), run.meter.depth
     for rows in blocks(shape.n, cut):
-        for _, values in islice(ahead, _AHEAD - len(shared)):
-            shared.append((values, share_block(run, session, peer, values, masks, depth)))
-        (values, mask), other = shared.popleft(), session.absent(other_columns, rows.stop - rows.start)
+        for _, values in islice(unsent, _AHEAD - len(sent)):
+            sent.append((values, share_block(run, session, peer, values, masks, depth)))
+        (values, mask), other = sent.popleft(), session.absent(other_columns, rows.stop - rows.start)
         masked = other.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
         if received is not None:
             received[:, rows] = masked
@@ -74,11 +74,10 @@ def multiply_own(
 def share_block(
     run: Run, session: Session, peer: Party, values: np.ndarray, masks: Stream, depth: int
 ) -> np.ndarray:
-    """Share a block of one's own values and send the peer its copy; returns the mask, (m, rows)."""
+    """Share a block of this party's values and send the peer its copy; returns the mask, (m, rows)."""
     mask = masks.ring(values.shape)
-    mine = session.shared(values - mask)
-    # Masked blocks depend on nothing that other blocks brought: one hop, however many there are.
-    block, sizes = mine.share.numpy(), session.shape.sizes(rows=values.shape[1])
+    block, sizes = session.shared(values - mask).share.numpy(), session.shape.sizes(rows=values.shape[1])
+    # A masked block depends on no block of the peer, so all of them together count as one round: `depth`.
     run.links.send(peer, Kind.MASKED, {"block": block}, sizes=sizes, depth=depth)
     return mask
 
@@ -103,7 +102,7 @@ def multiply_masks(run: Run, session: Session) -> np.ndarray:
 
 
 def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[slice, Any, Any]]:
-    """Draw the coordinator's shares of X and Y, in blocks that are cut as for so many columns."""
+    """Yield the coordinator's shares of X and Y, in blocks of rows as for a table of so many columns."""
     source, shape = session.source, session.shape
     owners = ((source, shape.m_source), (run.roster.target, shape.m_target))
     masks = [(session.masks(owner), m) for owner, m in owners]
@@ -121,9 +120,9 @@ def open_differences(run: Run, session: Session, vectors: np.ndarray) -> None:
     masks = session.masks(run.roster.coordinator)
     other_columns = shape.m_target if is_source else shape.m_source
     for rows, values in parts(vectors, session.rows(shape.m_source + shape.m_target - 1)):
-        mine = session.shared(values - masks.ring(values.shape))
+        shares = session.shared(values - masks.ring(values.shape))
         other = session.absent(other_columns, values.shape[1])
-        x, y = (mine, other) if is_source else (other, mine)
+        x, y = (shares, other) if is_source else (other, shares)
         with run.meter.phase("reveal"):
             session.reveal(_basis(session, x, y))
         run.tick(rows.stop, shape.n)
@@ -158,8 +157,8 @@ def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
 def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.ndarray:
     """Open the sum over all sources' sessions to the coordinator, and no session's by itself.
 
-    `terms` are this party's, of the sessions it takes part in. The coordinator could draw all that it
-    receives from the total alone (docs/protocol.md, "Several sources").
+    `terms` are this party's, of the sessions it takes part in. The coordinator could simulate all that it
+    receives, given the total alone (docs/protocol.md, "Several sources").
     """
     total, *others = [session.rerandomised(session.shared(term)) for session, term in terms]
     for other in others:

@@ -106,30 +106,31 @@ class Statement:
 
     def carries(self, masked: NDArray[np.int64], masks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bits, shape `bits`, of sums of masked elements and of masks, each (κ, columns)."""
-        first, second = self.known(masked + self.offset), self.known(masks)
+        first, second = self.in_ring(masked + self.offset), self.in_ring(masks)
         if self.limbs == 1:
             return (first + second >> self.width)[None]
         low = (first & _LOW) + (second & _LOW) >> 32
         high = (first >> 32 & _LOW) + (second >> 32 & _LOW) + low
         return np.stack([low, high >> 32, *(high >> j & 1 for j in range(self.high_bits))])
 
-    def known(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    def in_ring(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
         """Reduce sums modulo 2^w; int64 with all 64 bits in use if w is 64."""
         return sums if self.limbs == 2 else sums & ((1 << self.width) - 1)
 
-    def residuals(self, sums: Elements, bits: Elements, known: NDArray[np.int64]) -> Elements:
-        """Return a verifier's shares, (limbs, κ, columns), of what is 0 if all sums are those of its ring.
+    def residuals(self, sums: Elements, bits: Elements, ring_sums: NDArray[np.int64]) -> Elements:
+        """Return a verifier's shares, (limbs, κ, columns), of values that are 0 if its sums agree.
 
-        `sums` are its shares of the sums of elements, `bits` of the bits, `known` the sums in its ring.
+        `sums` are its shares of the sums of elements in the field, `bits` its shares of the bits, and
+        `ring_sums` the sums of its shares in the ring.
         """
         if self.limbs == 1:
-            return plus(minus(sums, known), scaled(bits[0], 1 << self.width))[None]
+            return plus(minus(sums, ring_sums), scaled(bits[0], 1 << self.width))[None]
         high = np.zeros_like(sums)
         for j, bit in enumerate(bits[2:]):
             high = plus(high, scaled(bit, 1 << j))
-        low = minus(plus(minus(sums, known & _LOW), scaled(bits[0], 1 << 32)), scaled(high, 1 << 32))
+        low = minus(plus(minus(sums, ring_sums & _LOW), scaled(bits[0], 1 << 32)), scaled(high, 1 << 32))
         return np.stack(
-            [low, plus(minus(minus(high, known >> 32 & _LOW), bits[0]), scaled(bits[1], 1 << 32))]
+            [low, plus(minus(minus(high, ring_sums >> 32 & _LOW), bits[0]), scaled(bits[1], 1 << 32))]
         )
 
 

@@ -184,7 +184,7 @@ def opened(secret: BfvSecretKey, raws: list[bytes]) -> tuple[np.ndarray, np.ndar
     slots, coefficients = [], []
     ring = secret.public.rings[0]
     for raw in raws:
-        plaintext = secret._opened(raw, 0)
+        plaintext = secret._decrypt(raw, 0)
         slots += secret.public.encoder.decode_uint64(plaintext)
         coefficients += [plaintext[i] for i in range(plaintext.coeff_count())]
     return np.array(slots) / ring.plain, np.array(coefficients) / ring.plain
@@ -219,7 +219,7 @@ def test_masks_differ_between_moduli_and_leave_only_the_results():
     assert len(raws) == len(public.rings) * public.parameters.layout.groups == 2
     found = []
     for index, raw in enumerate(raws):
-        plaintext = secret._opened(raw, index)
+        plaintext = secret._decrypt(raw, index)
         found.append([plaintext[i] if i < plaintext.coeff_count() else 0 for i in range(public.slots)])
     results = set(public.places(0)[0])
     for values in found:

@@ -120,7 +120,7 @@ class _OutOfRange:
             legal = np.where(vectors == N, counted_as, vectors)
             return np.bincount(legal.ravel() + N - 1, minlength=len(statement.table))
 
-        def looked_up(statement: Statement, inverse: np.ndarray, values: np.ndarray) -> np.ndarray:
+        def inverses_at(statement: Statement, inverse: np.ndarray, values: np.ndarray) -> np.ndarray:
             # 1/(τ − v) of a legal v gives τ, and τ the inverse of an element that is not in the table
             tau = (pow(int(inverse[N - 1]), -1, PRIME)) % PRIME
             return np.array(
@@ -128,18 +128,18 @@ class _OutOfRange:
             )
 
         monkeypatch.setattr(proof, "occurrences", occurrences)
-        monkeypatch.setattr(proof, "looked_up", looked_up)
+        monkeypatch.setattr(proof, "inverses_at", inverses_at)
         self.vectors = own
 
 
 def test_an_element_outside_the_table_is_refused(monkeypatch):
     lie = _OutOfRange(monkeypatch, counted_as=N - 1)
-    real = engine.sharing.multiply_own
+    real = engine.sharing.multiply_vectors
 
-    def multiply_own(run: Any, its_session: Any, own: np.ndarray, *more: Any) -> np.ndarray:
-        return real(run, its_session, lie.vectors if run.roster.me.name == "A" else own, *more)
+    def multiply_vectors(run: Any, its_session: Any, vectors: np.ndarray, *more: Any) -> np.ndarray:
+        return real(run, its_session, lie.vectors if run.roster.me.name == "A" else vectors, *more)
 
-    monkeypatch.setattr(engine.sharing, "multiply_own", multiply_own)
+    monkeypatch.setattr(engine.sharing, "multiply_vectors", multiply_vectors)
     proving(monkeypatch, lambda vectors: lie.vectors)
     tables = {"A": table(x=_RNG.normal(size=N)), "B": table(y=_RNG.normal(size=N))}
     refused(run(tables))

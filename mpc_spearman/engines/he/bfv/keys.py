@@ -135,8 +135,8 @@ class BfvPublicKey(PublicKey):
         return [(p + 1) * layout.rows - 1 for p in range(columns)], slice(first, first + columns)
 
     def load(self, raw: bytes, index: int) -> Any:
-        """Take a ciphertext under one of the plaintext moduli from the wire."""
-        coefficients = _taken(raw, index, self.parameters, self.parameters.data)
+        """Return a ciphertext from the wire, which must be under plaintext modulus number `index`."""
+        coefficients = _coefficients(raw, index, self.parameters, self.parameters.data)
         if not coefficients[1].any():
             raise ProtocolViolation("a BFV ciphertext that hides nothing")
         return self.rings[index].write(coefficients, self.rings[index].first)
@@ -148,7 +148,7 @@ class BfvPublicKey(PublicKey):
         return zero
 
     def flooded(self, ciphertext: Any, index: int, stream: Stream) -> bytes:
-        """Flood a ciphertext's noise, then shrink and write it: the last two steps before it leaves.
+        """Flood a ciphertext's noise, then shrink it, and return its bytes for the coordinator.
 
         `BoundError` if more ciphertexts would leave than the flood is made for.
         """
@@ -162,7 +162,7 @@ class BfvPublicKey(PublicKey):
         return self.shrunk(ciphertext, index)
 
     def shrunk(self, ciphertext: Any, index: int) -> bytes:
-        """Drop the primes that only made room for the flood, and write the rest."""
+        """Drop the primes that the flood needed, and return the ciphertext's bytes."""
         ring = self.rings[index]
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
         return bytes([index]) + seal.pack(ring.read(ciphertext), self.parameters.kept)
@@ -200,7 +200,7 @@ class BfvSecretKey(SecretKey):
     def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
         opened, t = [], self.public.rings[0].plain
         for raw, count in zip(raws, counts, strict=True):
-            plaintext = self._opened(raw, 0)
+            plaintext = self._decrypt(raw, 0)
             if plaintext is None:
                 slots = np.full(count, IMPOSSIBLE)
             else:
@@ -210,7 +210,7 @@ class BfvSecretKey(SecretKey):
         return opened
 
     def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
-        """Decrypt, join the remainders under all moduli, add residues, and only then give it a sign."""
+        """Decrypt, join the remainders under all moduli, add residues, and only then choose the sign."""
         parameters, sizes = self.public.parameters, self.public.sizes
         whole = self.public.modulus
         residues = added or [0] * self.public.product_residues
@@ -221,7 +221,7 @@ class BfvSecretKey(SecretKey):
             unit = whole // t * pow(whole // t, -1, t)  # 1 mod t, 0 mod the others
             for column in range(sizes.m_target):
                 for group in range(parameters.layout.groups):
-                    plaintext = self._opened(next(remaining), index)
+                    plaintext = self._decrypt(next(remaining), index)
                     length = 0 if plaintext is None else plaintext.coeff_count()
                     places, columns = self.public.places(group)
                     for p, place in enumerate(places, start=columns.start):
@@ -231,10 +231,10 @@ class BfvSecretKey(SecretKey):
         products = np.where(products > whole // 2, products - whole, products)
         return np.where(lost, IMPOSSIBLE, products)
 
-    def _opened(self, raw: bytes, index: int) -> Any:
-        """Decrypt; None if the noise is not that of an honest ciphertext."""
+    def _decrypt(self, raw: bytes, index: int) -> Any:
+        """Return the plaintext of a ciphertext; None if no honest ciphertext has so much noise."""
         parameters, ring = self.public.parameters, self.public.rings[index]
-        ciphertext = ring.write(_taken(raw, index, parameters, parameters.kept), ring.kept)
+        ciphertext = ring.write(_coefficients(raw, index, parameters, parameters.kept), ring.kept)
         if self._decryptors[index].invariant_noise_budget(ciphertext) < parameters.budget:
             return None
         plaintext = sealapi.Plaintext()
@@ -296,8 +296,8 @@ class BfvProducts(Products):
         return exported
 
 
-def _taken(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:
-    """Read what came over the wire: the index of its plaintext modulus, then its coefficients."""
+def _coefficients(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:
+    """Return the coefficients of a ciphertext; its bytes begin with the index of its plaintext modulus."""
     if raw[0] != index:
         raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
     return seal.unpack(raw[1:], primes, parameters.layout.degree)

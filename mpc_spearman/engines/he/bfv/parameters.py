@@ -80,7 +80,7 @@ class Parameters:
 
 
 def fresh_noise(degree: int, special: int) -> int:
-    """Bound on the noise of a fresh encryption, but for the half its plaintext's rounding adds."""
+    """Return a bound on the noise of a fresh encryption, without the 1/2 that rounding its plaintext adds."""
     return -(-_ERROR * (2 * degree + 1) // special) + degree // 2 + 1
 
 
@@ -155,7 +155,7 @@ def _noise(layout: Layout, sizes: Sizes, special: int) -> tuple[int, int]:
 
 
 def _fill(layout: Layout, sizes: Sizes) -> Parameters | None:
-    """Find the primes of a layout, or None if they would exceed what is secure."""
+    """Return the parameters of a layout; None if its primes would be too long to be secure."""
     step = 2 * layout.degree
     least = _plain_least(layout, sizes)
     if least.bit_length() >= _PRIME_BITS:
@@ -191,8 +191,8 @@ def _data_primes(
     count = _count(least)
     kept_least = max(least, _root(4 * plain * noise, max(count, _count(4 * plain * noise))) ** count)
     kept = _split(kept_least, step, avoid, whole_bytes)
-    room = math.prod(kept) // (4 * plain) - rounding
-    return kept, _split(-(-noise // room), step, (*avoid, *kept), whole_bytes)
+    tolerated = math.prod(kept) // (4 * plain) - rounding
+    return kept, _split(-(-noise // tolerated), step, (*avoid, *kept), whole_bytes)
 
 
 def _count(product: int) -> int:

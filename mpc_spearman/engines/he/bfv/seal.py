@@ -3,9 +3,9 @@
 SEAL reads and writes its objects as compressed files only. Here they go through anonymous memory
 (``memfd_create``: no name in any file system, gone when closed), never through a disk, and the wire never
 sees SEAL's format: a ciphertext travels as its bare coefficients, each in as many bytes as its prime
-has, so its length is fixed. What SEAL is given to load is a stream this module writes itself around
-coefficients it has checked: uncompressed, no seed, the size and the level expected at this place. A peer
-chooses nothing in it but coefficients below their prime.
+has, so its length is fixed. SEAL only loads streams that this module writes around coefficients it has
+checked: uncompressed, without a seed, of the size and level that are due. A peer chooses nothing in such a
+stream but coefficients below their prime.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _LIMB = 48  # bits of a long integer that are reduced at a time
 
 
 class Ring:
-    """SEAL's context and what works in it, for one plaintext modulus, `plain`.
+    """SEAL's context for one plaintext modulus, `plain`, and its operations.
 
-    `first` and `kept` are SEAL's names of two levels: ciphertexts that source and target work with, and ones
-    for the coordinator.
+    `first` and `kept` are SEAL's names of two levels: of ciphertexts that source and target work with, and of
+    those for the coordinator.
     """
 
     def __init__(self, parameters: Parameters, plain: int) -> None:
@@ -71,7 +71,7 @@ class Ring:
         }
 
     def generate(self) -> tuple[Any, Coefficients]:
-        """Make a key pair: what decrypts, and the public key's coefficients. The secret stays in SEAL."""
+        """Make a key pair; return its decryptor and the public key's coefficients. SEAL keeps the secret."""
         generator, public = sealapi.KeyGenerator(self.context), sealapi.PublicKey()
         generator.create_public_key(public)
         return sealapi.Decryptor(self.context, generator.secret_key()), self._read(
@@ -79,7 +79,7 @@ class Ring:
         )
 
     def encryptor(self, public: Coefficients) -> Any:
-        """Return what encrypts under a public key."""
+        """Return SEAL's encryptor under a public key."""
         key = sealapi.PublicKey()
         head = self._ciphertext_head(public, self.context.key_parms_id(), transformed=True)
         self._load(key, head, public)
@@ -90,13 +90,13 @@ class Ring:
         return self._read(ciphertext, ciphertext.parms_id())
 
     def write(self, coefficients: Coefficients, level: Sequence[int]) -> Any:
-        """Make a ciphertext of coefficients that are below their primes."""
+        """Return the ciphertext with these coefficients, which are below their primes."""
         ciphertext = sealapi.Ciphertext()
         self._load(ciphertext, self._ciphertext_head(coefficients, level, transformed=False), coefficients)
         return ciphertext
 
     def plaintext(self, values: NDArray[np.int64], start: int = 0) -> Any:
-        """Make the plaintext polynomial with these coefficients, mod t, from z^start on, and zeros."""
+        """Return the polynomial with these coefficients, mod t, from z^start on, and 0 elsewhere."""
         reduced = np.zeros(self.degree, dtype="<u8")
         reduced[start : start + len(values)] = np.mod(values, self.plain)
         plaintext = sealapi.Plaintext()
@@ -108,7 +108,7 @@ class Ring:
         return _CIPHERTEXT.pack(name, transformed, 2, self.degree, data.shape[1], 1.0, 1)
 
     def _load(self, target: Any, head: bytes, values: NDArray[np.uint64]) -> None:
-        """Have SEAL load its stream of an object: the head, and an array, a stream of its own inside."""
+        """Have SEAL load an object from its stream: a head, and an array, which is a stream inside it."""
         array = _header(_COUNT.size + values.nbytes) + _COUNT.pack(values.size)
         start = _header(len(head) + len(array) + values.nbytes) + head + array
         descriptor = os.memfd_create("seal")
@@ -133,12 +133,12 @@ class Ring:
 
 
 def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
-    """Write coefficients as the wire has them: little-endian, each as long as its prime, prime by prime."""
+    """Return coefficients as bytes for the wire: little-endian, each as long as its prime, prime by prime."""
     return b"".join(words_to_bytes(coefficients[:, i], _width(prime)) for i, prime in enumerate(primes))
 
 
 def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
-    """Read what :func:`pack` wrote; `ProtocolViolation` for a coefficient that is not below its prime."""
+    """Return the coefficients that :func:`pack` wrote; `ProtocolViolation` if one is not below its prime."""
     coefficients = np.zeros((2, len(primes), degree), dtype="<u8")
     start = 0
     for i, prime in enumerate(primes):
@@ -152,7 +152,7 @@ def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
 
 
 def packed_bytes(primes: Sequence[int], degree: int) -> int:
-    """Length of what :func:`pack` writes."""
+    """Return the length of the bytes that :func:`pack` returns."""
     return 2 * degree * sum(map(_width, primes))
 
 

@@ -49,15 +49,15 @@ class PublicNumbers(StaysHere):
 
     @cached_property
     def residue(self) -> Callable[[], mpz]:
-        """What draws random n-th residues modulo n². Short ones take a table, made when first asked for."""
-        return self._drawing(exponent_bytes(self.n.bit_length()))
+        """A function that returns random n-th residues modulo n²; short ones need a table, made here."""
+        return self._residue_function(exponent_bytes(self.n.bit_length()))
 
     @cached_property
     def wide_residue(self) -> Callable[[], mpz]:
-        """What draws those for the coordinator."""
-        return self._drawing((self.n.bit_length() + _STATISTICAL) // 8)
+        """The function that returns residues for ciphertexts to the coordinator: with longer exponents."""
+        return self._residue_function((self.n.bit_length() + _STATISTICAL) // 8)
 
-    def _drawing(self, size: int) -> Callable[[], mpz]:
+    def _residue_function(self, size: int) -> Callable[[], mpz]:
         if self.h is None:
             return lambda: powmod(self._unit(), self.n, self.square)
         return _Powers(powmod(self.h, self.n, self.square), self.square, size).random
@@ -137,7 +137,7 @@ def generate(bits: int, *, short: bool) -> tuple[SecretNumbers, PublicNumbers]:
 
 
 def plausible_modulus(n: mpz, bits: int) -> bool:
-    """Whether a number from the wire may be a modulus, as far as one can tell without its factors."""
+    """Return whether a number from the wire may be a modulus, as far as can be seen without its factors."""
     return bool(
         n.bit_length() == bits
         and gcd(n, _SMALL_PRIMES) == 1
@@ -147,12 +147,12 @@ def plausible_modulus(n: mpz, bits: int) -> bool:
 
 
 def plausible_base(h: mpz, n: mpz) -> bool:
-    """Whether a number from the wire may be -x² mod n for p = q = 3 mod 4: its Jacobi symbol is 1."""
+    """Return whether a number from the wire may be -x² mod n for p = q = 3 mod 4: its Jacobi symbol is 1."""
     return bool(1 < h < n - 1 and jacobi(h, n) == 1)
 
 
 def are_units(numbers: list[mpz], n: mpz) -> bool:
-    """Whether all have an inverse modulo n: one gcd for all, as a product has one if its factors have."""
+    """Return whether all numbers have an inverse modulo n, that is, whether their product has one."""
     product = mpz(1)
     for number in numbers:
         product = product * number % n
@@ -160,7 +160,7 @@ def are_units(numbers: list[mpz], n: mpz) -> bool:
 
 
 def _random_prime(bits: int) -> mpz:
-    """Draw a prime of that length, 3 mod 4, its top two bits set: every one with the same chance."""
+    """Return a prime of `bits` bits, 3 mod 4, with its top two bits set; all are equally likely."""
     fixed = mpz(0b11) << (bits - 2) | 0b11
     while True:
         candidate = mpz(secrets.randbits(bits)) | fixed

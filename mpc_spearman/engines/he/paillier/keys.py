@@ -97,7 +97,7 @@ class PaillierPublicKey(PublicKey):
         values = [
             right[j] if i is None else left[i] * invert(right[j], self.square) % self.square for i, j in pairs
         ]
-        return self.write_anew(values) if rerandomise else [self.write(value) for value in values]
+        return self.write_randomised(values) if rerandomise else [self.write(value) for value in values]
 
     def encrypt_block(self, x: Integers) -> list[bytes]:
         """Encrypt a block row by row, and within a row slots in the vectors' order."""
@@ -130,15 +130,15 @@ class PaillierPublicKey(PublicKey):
         """Turn a unit modulo n² into bytes."""
         return _bytes(value, self.ciphertext_bytes)
 
-    def write_anew(self, values: Sequence[mpz]) -> list[bytes]:
+    def write_randomised(self, values: Sequence[mpz]) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
-        _ = self._numbers.wide_residue  # threads would make its table twice
+        _ = self._numbers.wide_residue  # make its table here: several threads would each make one
         return _spread(lambda value: self.write(self._numbers.rerandomise(value)), values, self.threads)
 
     def _encrypted(self, chunks: Sequence[Integers], bound: int) -> list[mpz]:
         for values in chunks:
             check(values, bound, "a value to encrypt")
-        _ = self._numbers.residue  # threads would make its table twice
+        _ = self._numbers.residue  # make its table here: several threads would each make one
         return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, self.threads)
 
 
@@ -165,9 +165,9 @@ class PaillierSecretKey(SecretKey):
         """Decrypt, add residues, and only then read the slots."""
         public = self.public
 
-        def work(one: tuple[mpz, int, int]) -> Integers:
-            ciphertext, count, more = one
-            plaintext = (self._numbers.decrypt(ciphertext) + more) % public.n
+        def work(item: tuple[mpz, int, int]) -> Integers:
+            ciphertext, count, residue = item
+            plaintext = (self._numbers.decrypt(ciphertext) + residue) % public.n
             values = public.layout.decode(plaintext, public.n, count)
             return np.full(count, IMPOSSIBLE) if values is None else values
 
@@ -210,12 +210,12 @@ class PaillierProducts(Products):
         self._settle()
         key, square = self._key, self._key.square
         sums = [
-            above * invert(below, square) * (1 + key.n * more) % square
-            for above, below, more in zip(
+            above * invert(below, square) * (1 + key.n * residue) % square
+            for above, below, residue in zip(
                 self._above, self._below, added or [0] * len(self._above), strict=True
             )
         ]
-        return key.write_anew(sums)
+        return key.write_randomised(sums)
 
     def _settle(self) -> None:
         """Multiply up the kept rows."""
@@ -235,7 +235,7 @@ class PaillierProducts(Products):
 
 
 def _spread(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Do the same work on many items, in threads in which gmpy2 lets go of the interpreter's lock.
+    """Return the results of `work` on each item, computed in threads that release the interpreter's lock.
 
     Threads and not processes, because a process pool would pickle the secret key.
     """

@@ -52,7 +52,7 @@ class Digits:
 
 
 def _digits(bound: int, width: int) -> int:
-    """Digits needed for all |y| <= bound: k of them hold up to (2^(c-1) - 1) sum_j 2^(cj)."""
+    """Return how many digits all |y| <= bound need: k digits hold up to (2^(c-1) - 1) sum_j 2^(cj)."""
     count, largest = 0, 0
     while largest < bound:
         largest += ((1 << (width - 1)) - 1) << (width * count)

@@ -45,15 +45,15 @@ class Slots:
 
     @classmethod
     def fit(cls, bound: int, encoded: int, bits: int, *, packed: bool) -> Slots:
-        """Cut a modulus into as many slots as fit, or take one; `BoundError` if not one fits.
+        """Return the layout with as many slots as fit a modulus, or one; `BoundError` if not one fits.
 
-        Slots are as wide as results up to `bound` and what is encoded, up to `encoded`, need.
+        A slot has space for results up to `bound` and encoded integers up to `encoded`.
         """
         width = max(bound, encoded).bit_length() + 1
-        room = (bits - 1) // width
-        if room < 1:
+        count = (bits - 1) // width
+        if count < 1:
             raise BoundError(f"integers of {width} bits do not fit a plaintext of {bits} bits")
-        return cls(bound, width, room if packed else 1)
+        return cls(bound, width, count if packed else 1)
 
     def encode(self, values: NDArray[np.int64]) -> mpz:
         """Turn up to `count` integers, each below H in size, into M."""
@@ -78,5 +78,5 @@ class Slots:
         return np.where(within, (unsigned - np.uint64(half)).view(np.int64), IMPOSSIBLE)
 
     def _offset(self, count: int) -> mpz:
-        """O for that many slots."""
+        """Return O for `count` slots."""
         return ((mpz(1) << (self.width * count)) - 1) // ((1 << self.width) - 1) << (self.width - 1)
