@@ -18,7 +18,7 @@ import measuring
 import numpy as np
 from scipy.stats import rankdata
 
-from mpc_spearman.config import load_plan
+from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Labels
 from mpc_spearman.levels import findings_of
@@ -74,13 +74,13 @@ def copy(
     """Make the target's copy of results about independent columns, with noise of `ratio` standard errors."""
     reveal = "coefficients" if settings else grant
     results = {"target": grant, "precision": "statistical" if ratio else "exact"}
-    shared = load_plan(measuring.plan(reveal=reveal, results=results, **settings)).shared()
+    plan = load_plan(measuring.plan(reveal=reveal, results=results, **settings))
     x, y = (_ranks(rng.standard_normal((m, n))) for _ in range(2))
     names = [f"f{j}" for j in range(m)]
     labels = Labels([("A", f"e{j}") for j in range(m)], names)
     numbers = {"coefficients": _coefficients, "strengths": _strengths}.get(grant, _whitened)
-    return findings_of(shared, "target").of(
-        Copy(shared, "B", "target", n), numbers(x, y, ratio / math.sqrt(n - 1), shared, rng), labels
+    return findings_of(plan, "target").of(
+        Copy(plan, "B", "target", n), numbers(x, y, ratio / math.sqrt(n - 1), plan, rng), labels
     )
 
 
@@ -90,15 +90,15 @@ def _ranks(columns: np.ndarray) -> np.ndarray:
 
 
 def _coefficients(
-    x: np.ndarray, y: np.ndarray, s: float, plan: Mapping[str, Any], rng: np.random.Generator
+    x: np.ndarray, y: np.ndarray, s: float, plan: Plan, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     rho, n = x @ y.T, x.shape[1]
     noise = np.full(rho.shape, s)
     rho = rho + s * rng.standard_normal(rho.shape)
     if s:
-        mu, counts, ranked = from_noisy(rho, noise, n, plan["strength"], plan["estimator"])
+        mu, counts, ranked = from_noisy(rho, noise, n, plan.strength, plan.estimator)
     else:
-        mu, counts = estimators.strengths(rho, plan["strength"])
+        mu, counts = estimators.strengths(rho, plan.strength)
         ranked = mu
     kinds = {"ties": int, "skewness": float, "gaps": float}  # of columns without ties
     sides = {
@@ -110,8 +110,8 @@ def _coefficients(
         "coefficients": rho,
         "strengths": mu,
         "counts": counts,
-        "errors": np.full(len(mu), _length(x, plan["strength"]) / math.sqrt(n - 1)),
-        "positions": estimators.positions(ranked, plan["order"]),
+        "errors": np.full(len(mu), _length(x, plan.strength) / math.sqrt(n - 1)),
+        "positions": estimators.positions(ranked, plan.order),
         **sides,
         **({"noise": noise, "strengths_noise": np.full(len(mu), s / math.sqrt(len(x)))} if s else {}),
     }
@@ -126,7 +126,7 @@ def _length(x: np.ndarray, strength: str) -> float:
 
 
 def _strengths(
-    x: np.ndarray, y: np.ndarray, s: float, plan: Mapping[str, Any], rng: np.random.Generator
+    x: np.ndarray, y: np.ndarray, s: float, plan: Plan, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     mu, length = (x @ y.T).mean(axis=0), _length(x, "mean")
     noise = np.full(len(mu), s * length)
@@ -135,16 +135,16 @@ def _strengths(
         "strengths": mu,
         "counts": np.full(len(mu), len(x)),
         "errors": np.full(len(mu), length / math.sqrt(x.shape[1] - 1)),
-        "positions": estimators.positions(mu, plan["order"]),
+        "positions": estimators.positions(mu, plan.order),
         **({"strengths_noise": noise} if s else {}),
     }
 
 
 def _whitened(
-    x: np.ndarray, y: np.ndarray, s: float, plan: Mapping[str, Any], rng: np.random.Generator
+    x: np.ndarray, y: np.ndarray, s: float, plan: Plan, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Return the numbers of `explained` or `canonical`, from products of whitened columns."""
-    m, both = len(x), plan["reveal"] == "canonical"
+    m, both = len(x), plan.reveal == "canonical"
     white = np.linalg.svd(x, full_matrices=False)[2]
     z = white @ (np.linalg.svd(y, full_matrices=False)[2] if both else y).T
     z = z + s * rng.standard_normal(z.shape)

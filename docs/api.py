@@ -20,6 +20,7 @@ INTRODUCTION = """\
 
 Everything that `import mpc_spearman` offers. Other modules may change in any version. The docstrings
 (`help(mpc_spearman.correlate)`) describe parameters, errors and who learns what.
+A `PlanSource` is a plan: a path, the content of a YAML file as a mapping, or a `Plan`.
 """
 
 

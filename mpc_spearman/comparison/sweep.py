@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import operator
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ import pyarrow.parquet
 
 from mpc_spearman.comparison.table import tidy
 from mpc_spearman.comparison.variants import Size, Variant, variants
-from mpc_spearman.config import Plan
+from mpc_spearman.config import Plan, PlanSource
 from mpc_spearman.errors import MpcSpearmanError, OutputError, PlanError
 from mpc_spearman.files import write_output
 from mpc_spearman.launch.forkserver import ForkServer
@@ -30,7 +29,7 @@ SEED = 20_240_611
 
 
 def compare(
-    plans: Iterable[str | Path | Mapping[str, Any] | Plan],
+    plans: PlanSource | Iterable[PlanSource],
     sizes: Iterable[tuple[int, int, int]],
     repeats: int = 1,
     out: str | Path | None = None,

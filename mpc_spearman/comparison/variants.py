@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mpc_spearman.config import AGREE_TO_ALL, HeSettings, Plan, load_plan
+from mpc_spearman.config import AGREE_TO_ALL, HeSettings, Plan, PlanSource, load_plan
 from mpc_spearman.errors import PlanError
 
 
@@ -38,7 +38,7 @@ class Variant:
         return f"{self.scheme}, {self.plan.reveal}, {self.plan.estimator}"
 
 
-def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Variant]:
+def variants(plans: PlanSource | Iterable[PlanSource]) -> list[Variant]:
     """Name each plan, and free it of its own tables.
 
     `PlanError` if there is none, one cannot be run, or two would have the same name in tables.
@@ -47,7 +47,7 @@ def variants(plans: Iterable[str | Path | Mapping[str, Any] | Plan]) -> list[Var
         plans = [plans]
     variants: dict[str, Variant] = {}
     for given in plans:
-        variant = _variant(given if isinstance(given, Plan) else load_plan(given))
+        variant = _variant(load_plan(given))
         if str(variant) in variants:
             raise PlanError(
                 f"two plans are both {variant}: let them differ in protocol, scheme, reveal or estimator"

@@ -9,6 +9,7 @@ finds values that conflict, and `wording` phrases problems. `policy` holds each 
 
 from mpc_spearman.config.approval import Approval as Approval
 from mpc_spearman.config.approval import check_approval as check_approval
+from mpc_spearman.config.load import PlanSource as PlanSource
 from mpc_spearman.config.load import load_plan as load_plan
 from mpc_spearman.config.load import local_party as local_party
 from mpc_spearman.config.parties import DataParty as DataParty

@@ -105,4 +105,5 @@ class PlanKeys(Section):
         # shared() must hold the real value: two parties that both leave it out must mean the same.
         target, sources = granted_by_default(info.data.get("reveal", "coefficients"))
         filled = {"target": results.target or target, "sources": results.sources or sources}
-        return results.model_copy(update=filled)
+        # Filled in, but not set: with another level, `Plan.as_written` leaves them to that level's defaults.
+        return Results.model_construct(results.model_fields_set, **{**dict(results), **filled})

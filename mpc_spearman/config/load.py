@@ -19,9 +19,12 @@ from mpc_spearman.config.plan import LOCAL, MEETING_PLACE, Plan
 from mpc_spearman.config.wording import explain, shown
 from mpc_spearman.errors import PlanError
 
+#: What can be given as a plan: a YAML file, the content of one, or a plan that has been read.
+PlanSource = str | Path | Mapping[str, Any] | Plan
+
 
 def load_plan(
-    source: str | Path | Mapping[str, Any],
+    source: PlanSource,
     overrides: Sequence[str] = (),
     tables: Mapping[str, Path | None] = MappingProxyType({}),
     local: Path | None = None,
@@ -33,8 +36,9 @@ def load_plan(
 
     Parameters
     ----------
-    source : str, Path or mapping
-        A YAML file, or the content of one.
+    source : str, Path, mapping or Plan
+        A YAML file, or the content of one. A `Plan` is returned as it is, unless something is to be changed:
+        then the keys that it sets are read again, so that defaults follow from what is changed.
     overrides : sequence of str
         Each ``key=value``: a dotted key such as ``network.timeout`` and a value in YAML. An item of
         a list is named by its position, a source also by its name: ``parties.sources.A.exclude=[x]``.
@@ -55,6 +59,10 @@ def load_plan(
     """
     if isinstance(overrides, str):
         raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")
+    if isinstance(source, Plan):
+        if not (overrides or tables or local):
+            return source
+        source = source.as_written()
     draft = Draft.read(source)
     draft.place_files(draft.folder)
     if local is not None or shared_alone:

@@ -11,35 +11,46 @@ keys come only from their owner's local file or command line, since somebody els
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.keys import PlanKeys
-from mpc_spearman.config.parties import (
-    SHARED_PARTY_KEYS,
-    AnyOne,
-    DataParty,
-    Query,
-)
-from mpc_spearman.config.terms import Terms, by_role, granted, on_inputs
+from mpc_spearman.config.parties import SHARED_PARTY_KEYS, AnyOne, DataParty, Query
+from mpc_spearman.config.terms import Terms
 from mpc_spearman.config.wording import canonical, dotted, nearest, shown
 from mpc_spearman.errors import PlanError
-from mpc_spearman.parties import Roster
+from mpc_spearman.parties import Role, Roster
+
+_ROLES = (Role.COORDINATOR, Role.TARGET, Role.SOURCE)
+_CHECKED_BEFORE = {"checked": True}  # the context in which pydantic reads a plan that needs no second check
 
 
 class Plan(PlanKeys):
     """A checked plan; frozen. Made by `load_plan`."""
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Plan:
-        if conflicts := list(contradictions(self)):
+    def _agrees_with_itself(self, info: ValidationInfo) -> Plan:
+        if info.context is not _CHECKED_BEFORE and (conflicts := list(contradictions(self))):
             lines = "\n".join(f"{dotted(location)}: {text}" for location, text in conflicts)
             raise PydanticCustomError("contradictions", "{lines}", {"lines": lines, "conflicts": conflicts})
         return self
+
+    @classmethod
+    def of_checked(cls, content: Mapping[str, Any]) -> Plan:
+        """Return a plan from its JSON, which was checked for contradictions when it was first read.
+
+        This may have been on another machine, or before results were merged. Pydantic's `ValidationError` if
+        this version's plans have other keys.
+        """
+        return cls.model_validate(content, context=_CHECKED_BEFORE)
+
+    def as_written(self) -> dict[str, Any]:
+        """Return the keys that were set, as values for JSON, without those that have their defaults."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +70,8 @@ class Plan(PlanKeys):
     @property
     def terms(self) -> Terms:
         """The settings that decide who learns what."""
-        results, owners = self.results, (self.parties.target, *self.parties.sources)
+        results, target, sources = self.results, self.parties.target, self.parties.sources
+        owners = ((Role.TARGET, target), *((Role.SOURCE, source) for source in sources))
         return Terms(
             protocol=self.protocol,
             reveal=self.reveal,
@@ -68,9 +80,9 @@ class Plan(PlanKeys):
             precision=results.precision,
             top=self.top is not None,
             proofs=self.proofs,
-            parties=by_role(self.names),
-            granted=granted(str(results.target), str(results.sources)),
-            on_inputs=on_inputs(*(owner.noise for owner in owners)),
+            parties=dict(zip(_ROLES, (self.names[:1], self.names[1:2], self.names[2:]), strict=True)),
+            granted=dict(zip(_ROLES, ("nothing", str(results.target), str(results.sources)), strict=True)),
+            on_inputs=frozenset(role for role, owner in owners if owner.noise == "inputs"),
         )
 
     def roster(self, me: str) -> Roster:

@@ -111,7 +111,7 @@ class CoefficientTables(Strengths):
             tests = int(np.broadcast_to(tested, rho.shape).sum())
         q = pvalues.qvalues(p, tests)
         selected = (q <= RATE) & ~weak
-        ends = np.stack(found_intervals(rho, selected, copy.plan["confidence"], tests, **pairs), axis=1)
+        ends = np.stack(found_intervals(rho, selected, copy.plan.confidence, tests, **pairs), axis=1)
         bounds = pd.MultiIndex.from_tuples(
             [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
         )
@@ -162,13 +162,11 @@ class CoefficientTables(Strengths):
             stated = pd.concat(ranges)
             tables["ranges"] = stated[~stated.index.duplicated()].reindex(columns.index)
         plan, rho = copy.plan, matrix.to_numpy()
-        mu, counts = estimators.strengths(rho, plan["strength"])
+        mu, counts = estimators.strengths(rho, plan.strength)
         ranked = mu
         if "noise" in tables:
             noise = tables["noise"].to_numpy()
-            mu, counts, ranked = strength_tests.from_noisy(
-                rho, noise, copy.n, plan["strength"], plan["estimator"]
-            )
+            mu, counts, ranked = strength_tests.from_noisy(rho, noise, copy.n, plan.strength, plan.estimator)
         return {**tables, **cls.merged_means(copy, parts, mu, counts, ranked)}
 
     def shows(self, numbers: Numbers) -> bool:
@@ -184,7 +182,7 @@ class CoefficientTables(Strengths):
     def by_squares(copy: Copy, tables: Mapping[str, Any]) -> bool:
         """Return whether strengths are root mean squares."""
         noisy = "noise" in tables
-        return strength_tests.by_squares(copy.plan["strength"], copy.plan["estimator"], noisy=noisy)
+        return strength_tests.by_squares(copy.plan.strength, copy.plan.estimator, noisy=noisy)
 
 
 def column_table(names: Sequence[Any], *sides: Columns) -> pd.DataFrame:
@@ -216,6 +214,6 @@ def evidence(copy: Copy, columns: pd.DataFrame, rows: int, noise: pd.DataFrame |
         "n": copy.n,
         "source": known_columns(columns[:rows]).rows,
         "target": known_columns(columns[rows:]),
-        "estimator": copy.plan["estimator"],
+        "estimator": copy.plan.estimator,
         "noise": 0.0 if noise is None else noise.to_numpy(),
     }

@@ -124,11 +124,11 @@ class Coefficients(CoefficientTables):
         """Say above which size there is no coefficient, as far as pairs have intervals."""
         weak = weakened_pairs(self.held.get("ranges"), *self.matrix.shape)
         rho = np.where(weak, math.nan, self.matrix.to_numpy())
-        most, of = bound_on_all(rho, self.plan["confidence"], tested, **self.evidence)
+        most, of = bound_on_all(rho, self.plan.confidence, tested, **self.evidence)
         if not of:
             return ""
         which = "all |ρ|" if of == tested else f"the |ρ| of {of:,} pairs"
-        return f"; with {percent(self.plan['confidence'])} {which} are below {number(_up(most))}"
+        return f"; with {percent(self.plan.confidence)} {which} are below {number(_up(most))}"
 
     def sections(self) -> list[Section]:
         if self.matrix.isna().all(axis=None):
@@ -203,7 +203,7 @@ class Coefficients(CoefficientTables):
         said = []
         if count:
             said.append(
-                f"At most {percent(1 - self.plan['confidence'])} of the intervals miss (false coverage rate)."
+                f"At most {percent(1 - self.plan.confidence)} of the intervals miss (false coverage rate)."
             )
         if self.n >= INTERVAL_ROWS and count < tested:
             noise = float(np.median(self.held["noise"])) if "noise" in self.held else 0.0
@@ -219,7 +219,7 @@ class Coefficients(CoefficientTables):
     def other_means(self) -> tuple[str, pd.Series[float]] | None:
         if self.own_rows:
             return None
-        if self.plan["strength"] == "mean_abs":
+        if self.plan.strength == "mean_abs":
             return "mean ρ", self.matrix.mean()
         if "noise" not in self.held:
             return "mean |ρ|", self.matrix.abs().mean()

@@ -51,7 +51,7 @@ class Explained(Findings):
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         r2, s, k = numbers["explained"], numbers["explained_noise"], numbers["kept"]
         columns = {"r2": r2, "noise": s, "k": k, "dispersion": numbers.get("dispersion", np.ones(1))}
-        positions = explained.positions(r2, k, copy.n, copy.plan["order"])
+        positions = explained.positions(r2, k, copy.n, copy.plan.order)
         return {
             "explained": by_source(copy, columns, labels.target, "feature"),
             "ranking": listed(positions, pd.Index(list(labels.target), dtype="object")),
@@ -65,7 +65,7 @@ class Explained(Findings):
         p = explained.pvalues(r2, s, k, n, dispersion)
         q = qvalues(p)
         differs, tested = q <= RATE, int((~np.isnan(q)).sum())
-        level = selected_confidence(copy.plan["confidence"], int(differs.sum()), tested)
+        level = selected_confidence(copy.plan.confidence, int(differs.sum()), tested)
         low, high = (np.where(differs, end, math.nan) for end in explained.r2_intervals(r2, s, k, n, level))
         predictive = explained.predictive(r2, k, n)
         return {"explained": table.assign(predictive=predictive, p=p, q=q, low=low, high=high)}
@@ -127,7 +127,7 @@ class Explained(Findings):
         ]
         head = ("position", "feature", *several, "R²", "interval", "predictive", "by chance", "q")
         nothing = not (table["q"] <= RATE).any()
-        miss = percent(1 - self.plan["confidence"])
+        miss = percent(1 - self.plan.confidence)
         return [
             Section(
                 f"What {', '.join(map(printable, self.copy.sources))} can explain",

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
+from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.findings.sections import Section
 from mpc_spearman.findings.tables import Form, Labels, Numbers
@@ -18,33 +19,32 @@ RoleName = Literal["coordinator", "target", "source"]
 
 @dataclass(frozen=True)
 class Copy:
-    """Whose copy it is, of which run: the plan's shared part, and the number of aligned rows."""
+    """Whose copy it is, of which run: the plan without local keys, and the number of aligned rows."""
 
-    plan: Mapping[str, Any]
+    plan: Plan
     party: str
     role: RoleName
     n: int
 
     def __post_init__(self) -> None:
-        of_role = {"coordinator": [self.plan["parties"]["coordinator"]["name"]], "target": [self.target]}
-        if self.party not in of_role.get(self.role, self.sources):
+        of_role = {"coordinator": [self.plan.names[0]], "target": [self.target], "source": self.sources}
+        if self.party not in of_role[self.role]:
             raise ValueError(f"{self.party} is not the {self.role} of its plan")
 
     @property
     def chosen(self) -> int | None:
         """How many results this copy has, chosen as the strongest (`results.strongest`); None for all."""
-        count = None if self.role == "coordinator" else self.plan["results"].get("strongest")
-        return None if count is None else int(count)
+        return None if self.role == "coordinator" else self.plan.results.strongest
 
     @property
     def sources(self) -> list[str]:
         """Names of the sources, in roster order."""
-        return [source["name"] for source in self.plan["parties"]["sources"]]
+        return [source.name for source in self.plan.parties.sources]
 
     @property
     def target(self) -> str:
         """Name of the target."""
-        return str(self.plan["parties"]["target"]["name"])
+        return self.plan.parties.target.name
 
 
 class Findings:
@@ -148,13 +148,13 @@ class Findings:
         """Return settings of the plan that give these numbers their meaning, by their names for people."""
         if self.exact:
             return {}
-        privacy = self.plan["privacy"]
-        return {"Privacy": f"loss {privacy['loss']:g}, unit {privacy['unit']}"}
+        privacy = self.plan.privacy
+        return {"Privacy": f"loss {privacy.loss:g}, unit {privacy.unit}"}
 
     @property
     def exact(self) -> bool:
         """Whether the plan asks for results without noise."""
-        return bool(self.plan["results"]["precision"] == "exact")
+        return self.plan.results.precision == "exact"
 
     def noise_ratio(self) -> float:
         """Return the noise in these numbers in multiples of what chance alone makes of them; 0 for none."""

@@ -64,8 +64,8 @@ class Ranking(Findings):
         return Labels(known.sources, features.tolist())
 
     def facts(self) -> dict[str, str]:
-        strength = f"{MEANS[self.plan['strength']]}, {self.plan['order']}"
-        return {"Estimator": ESTIMATORS[self.plan["estimator"]], "Strength": strength, **super().facts()}
+        strength = f"{MEANS[self.plan.strength]}, {self.plan.order}"
+        return {"Estimator": ESTIMATORS[self.plan.estimator], "Strength": strength, **super().facts()}
 
     def precision(self) -> str:
         return f"the order of {'exact strengths' if self.exact else 'strengths with noise'}"

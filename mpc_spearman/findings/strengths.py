@@ -55,10 +55,10 @@ class Strengths(Ranking):
     def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Test strengths, and compute which ranks their errors allow."""
         # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
-        if "errors" not in tables or copy.plan["estimator"] == "paper":
+        if "errors" not in tables or copy.plan.estimator == "paper":
             return {}
         mu, sampling, noise = errors_of(tables)
-        two_sided, centre = copy.plan["strength"] == "mean", by_chance(copy.plan["strength"], copy.n)
+        two_sided, centre = copy.plan.strength == "mean", by_chance(copy.plan.strength, copy.n)
         p = pvalues(mu, np.hypot(sampling, noise), centre, two_sided=two_sided)
         guesses = np.full(len(mu), math.nan)
         if two_sided and np.median(noise) > np.median(sampling):
@@ -96,19 +96,19 @@ class Strengths(Ranking):
         if all("strengths_noise" in part.held for part in parts):
             noise = [share * part.held["strengths_noise"] for share, part in zip(shares, parts, strict=True)]
             tables["strengths_noise"] = pd.Series(np.sqrt(np.square(noise).sum(axis=0)), features)
-        positions = estimators.positions(ranked, copy.plan["order"])
+        positions = estimators.positions(ranked, copy.plan.order)
         return {**tables, "ranking": _with_strengths(positions, mu, features)}
 
     def shows(self, numbers: Numbers) -> bool:
         """Compare; strengths may differ by this owner's noise, of whose draw others know only a bound."""
-        if "strengths_noise" in numbers and self.plan["reveal"] == "strengths":
+        if "strengths_noise" in numbers and self.plan.reveal == "strengths":
             shown, left = (self.held[name].to_numpy() for name in ("strengths", "strengths_noise"))
             said, s = numbers["strengths"], numbers["strengths_noise"]
             away = np.abs(shown - said) - REACH * np.sqrt(np.maximum(np.square(s) - np.square(left), 0.0))
             differs = (away > s + numbers["errors"]).any() or (left > s).any()
             if differs or not (np.isnan(shown) == np.isnan(said)).all():
                 return False
-            positions = estimators.positions(shown, self.plan["order"])
+            positions = estimators.positions(shown, self.plan.order)
             numbers = {**numbers, "strengths": shown, "strengths_noise": left, "positions": positions}
         return super().shows(numbers)
 
@@ -117,7 +117,7 @@ class Strengths(Ranking):
     @property
     def mean(self) -> str:
         """What a strength is, in words."""
-        return MEANS[self.plan["strength"]]
+        return MEANS[self.plan.strength]
 
     @property
     def over(self) -> str:
@@ -152,7 +152,7 @@ class Strengths(Ranking):
         if self.ranking["feature"][0] in differing:
             return f"{self.first()}{f'; {count}' if m > 1 else ''}"
         size = f"{printable(str(differing[0]))} the strongest of them, {self._size(differing[0])}"
-        return f"{count}, {size}; what ranks first by {self.mean}, {self.plan['order']}, does not"
+        return f"{count}, {size}; what ranks first by {self.mean}, {self.plan.order}, does not"
 
     @property
     def found(self) -> pd.Index[Any]:
@@ -166,8 +166,8 @@ class Strengths(Ranking):
         name, top = self.ranking["feature"][0], float(self.ranking["strength"][0])
         if math.isnan(top):
             return "No feature has a defined strength"
-        by = f" by {self.mean}{self.over}, {self.plan['order']}" if len(self.ranking) > 1 else ""
-        under = " by the paper's eq. 2" if self.plan["estimator"] == "paper" else ""
+        by = f" by {self.mean}{self.over}, {self.plan.order}" if len(self.ranking) > 1 else ""
+        under = " by the paper's eq. 2" if self.plan.estimator == "paper" else ""
         level = int((self.ranking["strength"] == top).sum()) - 1
         with_it = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
         last = int(self.held["ranks"]["last"][name]) if "ranks" in self.held else 1
@@ -186,12 +186,12 @@ class Strengths(Ranking):
 
     def by_sign(self) -> str:
         """Say which feature the ranking puts behind weaker ones, as it is by sign; empty if none."""
-        if self.plan["strength"] != "mean" or "ranks" not in self.held:
+        if self.plan.strength != "mean" or "ranks" not in self.held:
             return ""
         positions = self.ranking.set_index("feature")["position"]
         for size, name in enumerate(self.found, 1):
             if positions[name] > size and (self.held["strengths"][name] < 0) == (
-                self.plan["order"] == "descending"
+                self.plan.order == "descending"
             ):
                 return (
                     f"By size {printable(str(name))} is number {size} (strength "
@@ -225,7 +225,7 @@ class Strengths(Ranking):
             bound = "at most " if len(self.copy.sources) > 1 else ""
             notes = [
                 f"± is {bound}the standard error of a strength whose feature is unrelated to all source "
-                f"columns. All ranges of ranks hold together with {percent(self.plan['confidence'])}.",
+                f"columns. All ranges of ranks hold together with {percent(self.plan.confidence)}.",
                 *notes,
             ]
         marks, drawn = np.full(len(mu), math.nan), ""
@@ -269,7 +269,7 @@ def rank_table(
     `correlations`, (m_B, m_B), are of the features with each other, if this copy knows them.
     """
     variances = difference_variances(sampling, noise, correlations)
-    first, last = rank_ranges(values, variances, copy.plan["confidence"], copy.plan["order"])
+    first, last = rank_ranges(values, variances, copy.plan.confidence, copy.plan.order)
     if copy.chosen:  # what was not chosen may have any rank
         first, last = np.ones_like(first), np.full_like(last, len(values))
     columns = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mpc_spearman.config import DataParty, Plan, check_approval
+from mpc_spearman.config import DataParty, Plan, PlanSource, check_approval, load_plan
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import machine, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
@@ -20,7 +20,7 @@ from mpc_spearman.results.result import Result
 
 
 def run_party(
-    plan: Plan,
+    plan: PlanSource,
     party: str,
     out: Path,
     *,
@@ -39,6 +39,7 @@ def run_party(
 
     Raises the `MpcSpearmanError` that ended the run for this party.
     """
+    plan = load_plan(plan)
     plan.party(party)  # an unknown name is refused before its folder is made
     directory = out.absolute() / party
     with run_directory.locked(directory):

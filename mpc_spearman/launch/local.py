@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpc_spearman.config import DataParty, Plan, check_policy, load_plan
+from mpc_spearman.config import DataParty, Plan, PlanSource, check_policy, load_plan
 from mpc_spearman.config.fields import in_this_locale
 from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
 from mpc_spearman.files import private_folder, temporary_folder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run_local(
-    plan: str | Path | Mapping[str, Any] | Plan,
+    plan: PlanSource,
     tables: Mapping[str, ArrowTable | str | Path] | None = None,
     *,
     out: str | Path | None = None,
@@ -152,15 +152,11 @@ def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> li
 
 
 def _plan(
-    plan: str | Path | Mapping[str, Any] | Plan,
+    plan: PlanSource,
     tables: Mapping[str, ArrowTable | str | Path],
     overrides: Sequence[str],
     settings: Mapping[str, Any],
 ) -> Plan:
-    if isinstance(plan, Plan):
-        if not (tables or overrides or settings):
-            return plan
-        plan = plan.model_dump(mode="json")
     for party, table in tables.items():
         if type(table).__name__ in ("Series", "ChunkedArray"):  # which export to Arrow too
             how = "pass a table that has the column of ids as well, such as frame[[ids, column]]"

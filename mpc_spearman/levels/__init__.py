@@ -4,14 +4,13 @@
 that name its place in :mod:`mpc_spearman.config.scale`.
 """
 
-from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
 
 from mpc_spearman.config import Plan
 from mpc_spearman.config.scale import PLACES
-from mpc_spearman.findings.findings import Findings
+from mpc_spearman.findings.findings import Findings, RoleName
 from mpc_spearman.levels.level import Level
+from mpc_spearman.parties import Role
 
 #: All levels by name: first those in one order, the most private at its head.
 LEVELS: dict[str, type[Level]] = {
@@ -24,13 +23,9 @@ def level_of(plan: Plan) -> Level:
     return LEVELS[plan.reveal](plan)
 
 
-def findings_of(plan: Mapping[str, Any], role: str) -> type[Findings]:
-    """Return what the copy of a role holds and says, under a shared plan."""
-    granted = (
-        plan["reveal"]
-        if role == "coordinator"
-        else plan["results"]["target" if role == "target" else "sources"]
-    )
-    if plan.get("opened_to") == "target" and role != "target":
+def findings_of(plan: Plan, role: RoleName) -> type[Findings]:
+    """Return what the copy of a role holds and says, under a plan."""
+    granted = plan.reveal if role == "coordinator" else plan.terms.granted[Role(role)]
+    if plan.opened_to == "target" and role != "target":
         granted = "nothing"
     return Findings if granted == "nothing" else LEVELS[granted].findings

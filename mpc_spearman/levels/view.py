@@ -14,13 +14,10 @@ An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sessio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from mpc_spearman.config import Plan
+from mpc_spearman.config import Plan, PlanSource, load_plan
 from mpc_spearman.config.scale import GRANTS, within
-from mpc_spearman.config.terms import Terms
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
@@ -169,20 +166,20 @@ _LAST = Row(Kind.RESULT, COORDINATOR, SOURCE, (_TARGET_NAMES,))
 VIEW = ViewTable.of(MEETING, (*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))
 
 
-def learnt(plan: Plan | Mapping[str, Any]) -> list[dict[str, str]]:
+def learnt(plan: PlanSource) -> list[dict[str, str]]:
     """Return who learns what in a run of a plan: a row per party and fact, the coordinator first.
 
     Parameters
     ----------
-    plan : Plan or mapping
-        As `load_plan` returns it, or as a result has it (``Result.plan``).
+    plan : path, mapping or Plan
+        A YAML file, its content, or a plan that has been read: by `load_plan`, or as ``Result.plan``.
 
     Returns
     -------
     list of dict
         With the keys ``role``, ``party``, ``what``, ``from`` and ``phase``.
     """
-    return VIEW.learnt(plan.terms if isinstance(plan, Plan) else Terms.of_result(plan))
+    return VIEW.learnt(load_plan(plan).terms)
 
 
 #: With which words a fact begins that an owner sends of the rows of a run, not of its whole table.

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.findings.findings import Copy
@@ -120,7 +121,7 @@ def _own_result(
 
 def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequence[str]) -> Result:
     """Put together what this party keeps, and its costs."""
-    me, plan, notes = run.roster.me, run.plan.shared(), run.notes
+    me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
     copy = Copy(plan, me.name, me.role.value, n)
     findings = findings_of(plan, me.role.value).of(copy, numbers, labels)
     said = [*notes.cautions, *warnings, *findings.warnings()]

@@ -36,9 +36,8 @@ class Totals:
 
 def totals(result: Outcome) -> Totals:
     """Sum up a result's cost table."""
-    cost, parties = result.cost, result.plan["parties"]
-    names = {party["name"] for party in (parties["coordinator"], parties["target"], *parties["sources"])}
-    complete = names <= set(cost["party"])
+    cost = result.cost
+    complete = {*result.plan.names} <= set(cost["party"])
     passed_on, keep_alives = cost["phase"].str.startswith(_FORWARDED), cost["phase"] == _KEEP_ALIVES
     moved = cost["bytes_sent"] + (0 if complete else cost["bytes_received"])
     phases = cost[~keep_alives & ~passed_on]

@@ -14,7 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.config import least
+from mpc_spearman.config import Plan, least
+from mpc_spearman.config.parties import Parties
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.levels import findings_of
@@ -90,33 +91,35 @@ def _same(result: Result) -> dict[str, Any]:
         "target": result.party,
         "number of rows": result.n,
         "list of the target's features": list(result.findings.labels.target),
-        **{key: result.plan[key] for key in ("estimator", "strength", "order", "confidence")},
-        "precision": result.plan["results"]["precision"],
+        **{key: getattr(result.plan, key) for key in ("estimator", "strength", "order", "confidence")},
+        "precision": result.plan.results.precision,
     }
 
 
-def _plan(runs: Sequence[Loaded]) -> dict[str, Any]:
+def _plan(runs: Sequence[Loaded]) -> Plan:
     """Return the plan that one run with all sources would have had, at the least that all revealed."""
     plan, *_ = plans = [result.plan for _, result in runs]
-    parties = plan["parties"]
-    parties["sources"] = [source for one in plans for source in one["parties"]["sources"]]
-    taken = {parties[role]["name"].casefold() for role in ("coordinator", "target")}
-    for source in parties["sources"]:
-        name = source["name"]
+    sources = [source for one in plans for source in one.parties.sources]
+    taken = {name.casefold() for name in plan.names[:2]}
+    for name in (source.name for source in sources):
         if name.casefold() in taken:
             folders = ", ".join(str(folder) for folder, _ in runs)
             why = "its rows would count twice, or two parties have one name; leave one of those runs out"
             raise MergeError(f"party {name!r} is in more than one of the runs ({folders}): {why}")
         taken.add(name.casefold())
-    for party in (parties["coordinator"], parties["target"], *parties["sources"]):
-        party.pop("identity", None)  # which may be another one in every run
-    plan["reveal"] = least(one["reveal"] for one in plans)
-    for role in ("target", "sources"):
-        plan["results"][role] = least(one["results"][role] for one in plans)
-    return plan
+    nobody = {"identity": None}  # which may be another one in every run
+    parties = Parties(
+        coordinator=plan.parties.coordinator.model_copy(update=nobody),
+        target=plan.parties.target.model_copy(update=nobody),
+        sources=tuple(source.model_copy(update=nobody) for source in sources),
+    )
+    grants = {role: least(str(getattr(one.results, role)) for one in plans) for role in ("target", "sources")}
+    results = plan.results.model_copy(update=grants)
+    reveal = least(one.reveal for one in plans)
+    return plan.model_copy(update={"parties": parties, "reveal": reveal, "results": results})
 
 
-def _merged(runs: Sequence[Loaded], plan: dict[str, Any]) -> Result:
+def _merged(runs: Sequence[Loaded], plan: Plan) -> Result:
     """Merge the tables of the least that all runs gave the target."""
     results = [result for _, result in runs]
     first = results[0]
@@ -136,8 +139,7 @@ def _warnings(runs: Sequence[Loaded]) -> list[str]:
     """Those of the runs, and where the result came from."""
     origins = []
     for folder, result in runs:
-        sources = ", ".join(source["name"] for source in result.plan["parties"]["sources"])
-        digest = result.plan_digest.hex()[:16]
-        origins.append(f"{folder} ({sources}; protocol {result.plan['protocol']}, plan {digest}…)")
+        sources, digest = ", ".join(result.plan.names[2:]), result.plan.digest().hex()[:16]
+        origins.append(f"{folder} ({sources}; protocol {result.plan.protocol}, plan {digest}…)")
     warnings = dict.fromkeys(line for _, result in runs for line in result.warnings)
     return [*warnings, f"merged from {len(runs)} results over the same rows: {', '.join(origins)}"]

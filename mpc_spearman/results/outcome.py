@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.config.wording import canonical
+from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.findings.findings import Findings, RoleName
 from mpc_spearman.findings.tables import Form
 from mpc_spearman.levels import LEVELS
+from mpc_spearman.parties import Role
 from mpc_spearman.wire import meter
 
 #: The form of every table that a result of some level can hold.
@@ -84,15 +83,9 @@ class Outcome:
         return self.findings.n
 
     @property
-    def plan(self) -> dict[str, Any]:
-        """The shared part of the plan that was run."""
-        copied: dict[str, Any] = json.loads(json.dumps(self.findings.plan))
-        return copied
-
-    @property
-    def plan_digest(self) -> bytes:
-        """The SHA-256 of the shared plan, as all parties have it."""
-        return hashlib.sha256(canonical(self.findings.plan).encode()).digest()
+    def plan(self) -> Plan:
+        """The plan that was run, without the local keys of any party."""
+        return self.findings.plan
 
     @property
     def holds(self) -> tuple[str, ...]:
@@ -119,22 +112,23 @@ class Outcome:
         """
         if table in self.findings.held:
             return None
-        form, plan, keys = TABLES[table], self.findings.plan, {"target": "target", "source": "sources"}
-        key, why = keys.get(self.role), "not in this copy of the result"
-        if plan.get("opened_to") == "target" and self.role != "target":
+        form, plan, why = TABLES[table], self.plan, "not in this copy of the result"
+        is_data_party = self.role != "coordinator"
+        if plan.opened_to == "target" and self.role != "target":
             why = "not in this result: the order was opened to the target alone (opened_to)"
-        elif table not in LEVELS[plan["reveal"]].findings.tables:
-            why = f"not in this result: the run revealed no more than {plan['reveal']!r} (reveal)"
-        elif key and form.coordinator:
+        elif table not in LEVELS[plan.reveal].findings.tables:
+            why = f"not in this result: the run revealed no more than {plan.reveal!r} (reveal)"
+        elif is_data_party and form.coordinator:
             why = f"the coordinator's alone: {form.coordinator}"
-        elif key and table not in self.findings.tables:
-            granted = plan["results"][key]
-            why = f"not in this result: the coordinator passes {granted!r} on to the {key} (results.{key})"
+        elif is_data_party and table not in self.findings.tables:
+            granted = plan.terms.granted[Role(self.role)]
+            to = "target" if self.role == "target" else "sources"
+            why = f"not in this result: the coordinator passes {granted!r} on to the {to} (results.{to})"
         return f"The {form.words} {'are' if form.words.endswith('s') else 'is'} {why}."
 
     def lacks(self) -> str | None:
         """Return a sentence about the first table that was revealed, but not to this party, if any."""
-        for name, form in LEVELS[self.findings.plan["reveal"]].findings.tables.items():
+        for name, form in LEVELS[self.plan.reveal].findings.tables.items():
             if name not in self.findings.tables and not form.coordinator:
                 return self.withheld(name)
         return None

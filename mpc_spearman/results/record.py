@@ -24,7 +24,6 @@ from pydantic import AwareDatetime, Field
 
 from mpc_spearman.config import Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
-from mpc_spearman.config.terms import Terms
 from mpc_spearman.config.wording import canonical, spoken
 from mpc_spearman.errors import MpcSpearmanError, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
@@ -223,7 +222,9 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             same = commitment(run, one.grant, messages[name]) == one.commitment
             yield same, f"{name}: the message with its {one.grant}, kept here, against its commitment"
             if name == about.get("party"):
-                yield _shown(folder, messages[name]), f"{name}: what this folder shows against the message"
+                shown, of = _shown(folder, messages[name]), record.version
+                hint = "" if shown or of == __version__ else f" (version {of} wrote it: verify with that one)"
+                yield shown, f"{name}: what this folder shows against the message{hint}"
         elif one.commitment and name == about.get("party"):
             yield False, f"{name}: the message with its {one.grant} is not here, so nothing shows its numbers"
         elif one.commitment:
@@ -237,7 +238,7 @@ def _shown(folder: Path, message: bytes) -> bool:
     try:
         findings, _ = saved.read(folder)
         role = Role(findings.copy.role)
-        fields = VIEW.fields(Terms.of_result(findings.plan), Kind.RESULT, Role.COORDINATOR, role) or ()
+        fields = VIEW.fields(findings.plan.terms, Kind.RESULT, Role.COORDINATOR, role) or ()
         return findings.shows(dict(decode(fields, findings.sizes, memoryview(message))))
     except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
         return False

@@ -56,8 +56,8 @@ def render(result: Outcome) -> str:
     plan, findings = result.plan, result.findings
     facts = {
         "Aligned rows": printable(result.rows_used()),
-        "Protocol": str(plan["protocol"]).upper(),
-        "Revealed": plan["reveal"],
+        "Protocol": plan.protocol.upper(),
+        "Revealed": plan.reveal,
         **findings.facts(),
         "Precision": findings.precision(),
     }
@@ -73,10 +73,10 @@ def render(result: Outcome) -> str:
         sections=findings.sections(),
         views=_views(view.learnt(plan)),
         totals=totals(result),
-        settings=json.dumps(plan, indent=1),
+        settings=json.dumps(plan.shared(), indent=1),
         version=__version__,
-        digest=spoken(result.plan_digest),
-        rehearsal="identity" not in plan["parties"]["coordinator"],
+        digest=spoken(plan.digest()),
+        rehearsal=plan.parties.coordinator.identity is None,
     )
 
 

@@ -36,10 +36,10 @@ class Result(Outcome):
     """
 
     def __repr__(self) -> str:
-        held, plan = ", ".join(self.holds) or "nothing", self.findings.plan
+        held, plan = ", ".join(self.holds) or "nothing", self.plan
         return (
-            f"<Result of {self.role} {self.party!r}: n={self.n}, protocol={plan.get('protocol')}, "
-            f"reveal={plan.get('reveal')}, estimator={plan.get('estimator')}, "
+            f"<Result of {self.role} {self.party!r}: n={self.n}, protocol={plan.protocol}, "
+            f"reveal={plan.reveal}, estimator={plan.estimator}, "
             f"{self.findings.precision()}; holds {held}>"
         )
 

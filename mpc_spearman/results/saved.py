@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
+from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Form, labelled
@@ -46,7 +48,7 @@ def texts(result: Outcome) -> dict[str, str]:
         "party": result.party,
         "role": result.role,
         "n": result.n,
-        **{key: result.plan.get(key) for key in _FROM_PLAN},
+        **{key: getattr(result.plan, key) for key in _FROM_PLAN},
         "alignment": result.alignment,
         "offered": result.offered,
         "warnings": list(result.warnings),
@@ -54,7 +56,7 @@ def texts(result: Outcome) -> dict[str, str]:
         "features": list(held[next(iter(series))].index) if series else None,
         **dict.fromkeys(_SERIES),
         **{name: [None if math.isnan(one) else one for one in each] for name, each in series.items()},
-        "plan": result.plan,
+        "plan": result.plan.shared(),
     }
     files = {"cost.csv": csv_text(COST, result.cost)}
     files |= {TABLES[name].file: csv_text(TABLES[name], held[name]) for name in held if name not in series}
@@ -116,7 +118,7 @@ def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
     """Read a run directory as the arguments of `Outcome`; errors are those that `Result.load` catches."""
     about = run_directory.read_about(folder)
     files = _as_written(folder, about)
-    copy = Copy(**{key: about[key] for key in ("plan", "party", "role")}, n=int(about["n"]))
+    copy = Copy(_plan(folder, about), about["party"], about["role"], int(about["n"]))
     kind, tables = findings_of(copy.plan, copy.role), dict[str, Any]()
     for name in about["holds"]:
         form = kind.tables.get(name, TABLES[name])
@@ -130,6 +132,19 @@ def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
         "cost": read_csv(COST, files["cost.csv"]),
         "record": files.get(RECORD),
     }
+
+
+def _plan(folder: Path, about: Mapping[str, Any]) -> Plan:
+    """Return the plan of a run directory; `OutputError` if this version cannot read it."""
+    with suppress(ValidationError):
+        plan = Plan.of_checked(about["plan"])
+        if plan.shared() == about["plan"]:
+            return plan
+    writer = about["package_version"]
+    why = "is damaged: this is not its version's plan"
+    if writer != __version__:
+        why = f"is a result of version {writer}, whose plans have other keys: install that version to read it"
+    raise OutputError(f"{folder / 'result.json'} {why}")
 
 
 def _as_written(folder: Path, about: Mapping[str, Any]) -> dict[str, str]:

@@ -118,7 +118,7 @@ def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
     assert files(folder / "deep" / "out") == ["A", "B", "C"]
     result = Result.load(folder / "deep" / "out" / "C")
     np.testing.assert_allclose(result.coefficients.to_numpy(), expected(folder), rtol=1e-14)
-    assert result.plan["order"] == "ascending"
+    assert result.plan.order == "ascending"
 
 
 def test_ranks_are_kept_and_used_by_a_later_run(start: Start, folder: Path) -> None:

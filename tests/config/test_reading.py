@@ -99,6 +99,16 @@ def test_overrides(plan_file: Path) -> None:
     assert plan.order == "descending"
 
 
+def test_a_plan_is_taken_as_it_is_or_with_the_defaults_of_what_is_changed(plan_file: Path) -> None:
+    plan = load_plan(plan_file, ["privacy.loss=0.5"])
+    assert load_plan(plan) is plan
+    changed = load_plan(plan, ["reveal=canonical"], {"A": Path("x.csv")})
+    assert (changed.results.target, changed.results.sources) == ("canonical", "canonical")
+    assert (changed.privacy.loss, changed.parties.sources[0].table) == (0.5, Path.cwd() / "x.csv")
+    assert load_plan(changed, ["reveal=coefficients"], {"A": plan.parties.sources[0].table}) == plan
+    assert load_plan(changed.as_written()) == changed
+
+
 def test_loading_leaves_the_callers_mapping_alone() -> None:
     mine = plan_with()
     load_plan(mine, ["parties.sources.A.id=other"], {"A": Path("a.csv")})

@@ -60,7 +60,7 @@ def check(
     assert result.counts.tolist() == truth.counts.tolist()
     place = result.ranking["feature"].tolist()
     assert sorted(place) == sorted(target.columns)
-    assert ranked_alike(place, truth.strengths, close, result.plan["order"])
+    assert ranked_alike(place, truth.strengths, close, result.plan.order)
     np.testing.assert_array_equal(result.ranking["strength"], result.strengths.loc[place])
 
     if level == "strengths":

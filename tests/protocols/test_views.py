@@ -244,7 +244,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
         directory = run.roles.staging / party
         names = {"result.json", "cost.csv", "report.html", "record.json"}
         names |= {"ranking.csv"} if grant != "nothing" else set()
-        ranked = grant in ("strengths", "coefficients") and whole.plan["estimator"] != "paper"
+        ranked = grant in ("strengths", "coefficients") and whole.plan.estimator != "paper"
         names |= {"ranks.csv"} if ranked else set()
         names |= {"pairs.csv", *(FORMS[part].file for part in MATRICES)} if grant == "coefficients" else set()
         names |= {"estimators.csv"} if (party, grant) == ("C", "coefficients") else set()

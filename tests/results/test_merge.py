@@ -39,10 +39,10 @@ ROW = [[0.5, 0.1, 0.2]]
 def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **changes: Any) -> Result:
     """The target's copy of a run with one source; ``holds`` says how much of it."""
     holds = changes.pop("holds", "coefficients")
-    plan = shared_plan(**changes.pop("plan", {}))
-    plan["parties"]["sources"] = [{"name": source}]
-    if changes.get("role", "target") == "target":
-        plan["parties"]["target"]["name"] = changes.get("party", "B")
+    of_plan = changes.pop("plan", {})
+    results = {"target": holds, "sources": holds, **of_plan.pop("results", {})}
+    target = changes.get("party", "B") if changes.get("role", "target") == "target" else "B"
+    plan = shared_plan(source, target=target, results=results, **of_plan)
     n = changes.pop("n", 5000)
     matrix = matrix_of(values, features, [(source, f"f{p}") for p in range(len(values))])
     held = parts(matrix, plan)
@@ -52,7 +52,6 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
         held = {"ranking": held["ranking"][["position", "feature"]]}
     if holds == "nothing":
         held = {}
-    plan["results"] |= {"target": holds, "sources": holds}
     base: dict[str, Any] = {
         "plan": plan,
         "party": "B",
@@ -67,8 +66,7 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
 
 def explained_alone(source: str) -> Result:
     """The target's copy of a run at ``reveal: explained``."""
-    plan = shared_plan(source, reveal="explained", results={"target": "explained", "sources": "nothing"})
-    plan["results"]["precision"] = "exact"
+    plan = shared_plan(source, reveal="explained", results={"target": "explained"})
     numbers = {"explained": np.full((1, 3), 0.5), "explained_noise": np.zeros((1, 3)), "kept": np.array([2])}
     copy = Copy(plan, "B", "target", 5000)
     return Result(Explained.of(copy, numbers, Labels(target=FEATURES)), cost=costs("B"), alignment=TAG)
@@ -138,7 +136,7 @@ def test_in_two_steps_as_at_once(save: Save, tmp_path: Path) -> None:
     assert_same_numbers(in_steps, at_once)
     assert in_steps.plan == at_once.plan
     pd.testing.assert_frame_equal(in_steps.cost, at_once.cost)
-    assert [one["name"] for one in at_once.plan["parties"]["sources"]] == ["S0", "S1", "S2"]
+    assert at_once.plan.names[2:] == ("S0", "S1", "S2")
     assert at_once.alignment == TAG
     assert_same_numbers(Result.load(tmp_path / "at once"), at_once)
 
@@ -149,7 +147,7 @@ def test_the_plan_is_the_least_that_all_revealed(save: Save, tmp_path: Path) -> 
         result("D", [[0.5, 0.1, 0.2], [0.1, 0.1, 0.1]], plan={"reveal": "strengths"}, holds="strengths"),
     )
     merged = merge(runs, tmp_path / "out")
-    assert (merged.plan["reveal"], merged.plan["results"]["target"]) == ("strengths", "strengths")
+    assert (merged.plan.reveal, merged.plan.results.target) == ("strengths", "strengths")
     assert merged.strengths.to_numpy() == pytest.approx([1.1 / 3, 0.1, 0.5 / 3])
     assert merged.counts.tolist() == [3, 3, 3]
 
@@ -186,7 +184,7 @@ def pooled_tables() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
 
 def run_one(source: str, out: Path, key: Path, **more: Any) -> Path:
     sources, target = pooled_tables()
-    its = load_plan(plan(source, **more).model_dump(mode="json"), [f"parties.target.alignment_key={key}"])
+    its = load_plan(plan(source, **more), [f"parties.target.alignment_key={key}"])
     tables = {source: sources[source], "B": target}
     for name, table in tables.items():
         tables[name] = table.assign(id=[f"p{i}" for i in range(90)])
@@ -234,7 +232,7 @@ def test_weakened_columns_stay_so_when_merged_with_complete_runs(tmp_path: Path)
     for source, alignment in (("A", "same"), ("D", "intersect")):
         results = {"precision": "statistical", "target": "coefficients"}
         its = plan(source, reveal="coefficients", alignment=alignment, results=results)
-        its = load_plan(its.model_dump(mode="json"), [f"parties.target.alignment_key={key}"])
+        its = load_plan(its, [f"parties.target.alignment_key={key}"])
         both = {
             name: its_table.assign(id=[f"p{i}" for i in range(len(its_table))])
             for name, its_table in ((source, tables[source]), ("B", target))
@@ -309,7 +307,7 @@ def test_nothing_is_overwritten(save: Save, tmp_path: Path) -> None:
     runs = save(result("A", ROW), result("D", ROW))
     with pytest.raises(OutputError, match="is one of the runs"):
         merge(runs, tmp_path / "x" / ".." / "run1")
-    assert list(Result.load(runs[1]).plan["parties"]["sources"]) == [{"name": "D"}]
+    assert Result.load(runs[1]).plan.names == ("C", "B", "D")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("mine")
     with pytest.raises(OutputError, match=r"thesis\.tex"):

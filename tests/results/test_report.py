@@ -36,7 +36,7 @@ def test_hostile_names_stay_text() -> None:
     a, b = tables(80, len(HOSTILE), len(HOSTILE))
     a.columns, b.columns = HOSTILE, HOSTILE
     harmless = computed({"A": pd.DataFrame(a.to_numpy())}, pd.DataFrame(b.to_numpy()), warnings=["w"] * 6)
-    hostile = computed({"<i>A</i>": a}, b, warnings=HOSTILE, coordinator="</p>")
+    hostile = computed({"<i>A": a}, b, warnings=HOSTILE, coordinator="<p>")
     found = page(hostile)
     # The same elements as with harmless names, so none came from a name.
     assert [tag for tag, _ in found.elements] == [tag for tag, _ in page(harmless).elements]
@@ -180,8 +180,7 @@ def test_withheld_parts_are_absent_with_one_sentence(grant: str) -> None:
     if grant == "coefficients":
         matrices = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
         held |= {part: getattr(full, part) for part in matrices}
-    plan = shared_plan()
-    plan["results"]["target"] = grant
+    plan = shared_plan(results={"target": grant})
     copy = made(plan=plan, party="B", role="target", n=60, cost=costs("C", "B", "A"), **held)
     found = page(copy)
     assert bool(found.of_class("map")) == (grant == "coefficients")
@@ -208,7 +207,7 @@ def test_who_learnt_what_is_the_view_table(reveal: str) -> None:
 def test_every_shared_setting_is_listed() -> None:
     result = synthetic()
     (settings,) = page(result).inside("pre")
-    assert json.loads(settings) == result.plan
+    assert json.loads(settings) == result.plan.shared()
 
 
 def test_a_sources_own_rows_are_not_compared_with_strengths_over_all() -> None:

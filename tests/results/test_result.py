@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import saved
 from mpc_spearman.results.result import Result
+from mpc_spearman.version import __version__
 from support.made_results import change, costs, granted, matrix_of, parts, seal, shared_plan, small
 from support.plans import files
 from support.processes import full_disk
@@ -35,6 +37,7 @@ def assert_same(one: Result, other: Result) -> None:
 
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=12)
+parties = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=12)
 cells = st.one_of(
     st.floats(-1, 1), st.just(math.nan), st.sampled_from([5e-324, -0.0, 0.1 + 0.2, math.nextafter(1, 0)])
 )
@@ -44,7 +47,7 @@ cells = st.one_of(
 @given(data=st.data())
 def test_every_float_and_name_comes_back(data: st.DataObject, tmp_path: Path, no_pages: None) -> None:
     features = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
-    rows = data.draw(st.lists(st.tuples(names, names), min_size=1, max_size=4, unique=True))
+    rows = data.draw(st.lists(st.tuples(parties, names), min_size=1, max_size=4, unique=True))
     flat = data.draw(st.lists(cells, min_size=len(rows) * len(features), max_size=len(rows) * len(features)))
     matrix = matrix_of(np.array(flat).reshape(len(rows), len(features)), features, rows)
     plan = shared_plan(*dict.fromkeys(party for party, _ in rows))
@@ -128,10 +131,11 @@ def test_a_result_cannot_be_changed_from_outside() -> None:
     for part in (*PARTS, "cost"):
         taken = getattr(result, part)
         taken.iloc[0] = taken.iloc[1]
-    result.plan["results"]["target"] = "nothing"
     assert_same(result, small())
     with pytest.raises(AttributeError):
         result.n = 3  # type: ignore[misc]
+    with pytest.raises(ValidationError, match="frozen"):
+        result.plan.results.target = "nothing"
 
 
 @pytest.mark.parametrize(
@@ -259,9 +263,34 @@ def test_contradictory_parts_are_refused_even_with_right_digests(
     assert "run" in str(caught.value)
 
 
+def test_a_result_of_a_version_with_other_plan_keys_names_that_version(tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    for old, new, message in (
+        (
+            '"reveal": "coefficients",\n    "est',
+            '"depth": 1,\n    "reveal": "coefficients",\n    "est',
+            "is damaged",
+        ),
+        (
+            f'"package_version": "{__version__}"',
+            '"package_version": "0.9.0"',
+            "of version 0.9.0, whose plans",
+        ),
+        ('"depth": 1,\n', "", ""),  # as this version writes it
+        ('"proofs": false,\n', "", "of version 0.9.0, whose plans"),
+    ):
+        change(folder / "result.json", old, new)
+        seal(folder)
+        if not message:
+            assert_same(Result.load(folder), small())
+            continue
+        with pytest.raises(OutputError, match=message):
+            Result.load(folder)
+
+
 @pytest.mark.parametrize("grant", ["nothing", "ranking", "strengths"])
 def test_a_copy_with_more_than_its_plan_grants_is_refused(grant: str) -> None:
-    plan = shared_plan(results={"target": grant, "sources": "nothing", "precision": "exact"})
+    plan = shared_plan(results={"target": grant})
     with pytest.raises(ValueError, match=r"the plan in it does not give \w+ to this party"):
         small(plan=plan, role="target", party="B")
 

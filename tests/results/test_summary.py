@@ -129,8 +129,7 @@ def test_a_copy_without_a_ranking_says_why() -> None:
 
 
 def test_a_copy_without_canonical_correlations_says_why() -> None:
-    plan = shared_plan(reveal="canonical", results={"target": "canonical", "sources": "nothing"})
-    plan["results"]["precision"] = "statistical"
+    plan = shared_plan(reveal="canonical", results={"target": "canonical", "precision": "statistical"})
     result = made(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"])
     assert "The canonical correlations are not in this result" in printed(result)
     assert "ranking" not in printed(result)

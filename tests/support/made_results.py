@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,19 @@ from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.meter import COLUMNS
-from support.plans import plan
 
 
-def shared_plan(*sources: str, **changes: Any) -> dict[str, Any]:
-    """Return the shared part of a plan, with other top-level keys, whether that would be a plan or not."""
-    shared = plan(cautious=True, results={"target": "coefficients"}).shared()
-    shared["results"]["precision"] = "exact"
-    named = {"sources": [{"name": name} for name in sources or ("A",)]}
-    return {**shared, "parties": {**shared["parties"], **named}, **changes}
+def shared_plan(
+    *sources: str, coordinator: str = "C", target: str = "B", results: Mapping[str, Any] = {}, **changes: Any
+) -> Plan:
+    """Return a plan as results keep it, with other top-level keys, which may contradict each other."""
+    exact = {"target": "coefficients", "sources": "nothing", "precision": "exact"}
+    parties = {
+        "coordinator": {"name": coordinator},
+        "target": {"name": target},
+        "sources": [{"name": name} for name in sources or ("A",)],
+    }
+    return Plan.of_checked({"parties": parties, "results": {**exact, **results}, **changes})
 
 
 def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
@@ -58,12 +62,10 @@ def made(**about: Any) -> Result:
 
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:
     """The coordinator's result on these tables; `coordinator` is its name, ``results`` goes to the plan."""
-    in_plan = ("estimator", "strength", "order", "reveal", "results")
+    in_plan = ("estimator", "strength", "order", "reveal", "results", "coordinator")
     plan = shared_plan(*source, **{key: changes.pop(key) for key in in_plan if key in changes})
-    coordinator = plan["parties"]["coordinator"]["name"] = changes.pop("coordinator", "C")
-    found = reference(
-        source, target, estimator=plan["estimator"], strength=plan["strength"], order=plan["order"]
-    )
+    coordinator = plan.names[0]
+    found = reference(source, target, estimator=plan.estimator, strength=plan.strength, order=plan.order)
     about = {"plan": plan, "party": coordinator, "role": "coordinator", "n": len(target)}
     cost = costs(coordinator, "B", *source)
     columns = pd.concat(
@@ -71,7 +73,7 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
             [(party, str(name)) for name in table],
             Columns.of(rank_columns([table[name].to_numpy() for name in table])),
         )
-        for party, table in [*source.items(), (plan["parties"]["target"]["name"], target)]
+        for party, table in [*source.items(), (plan.names[1], target)]
     )
     return made(**(about | parts(found.coefficients, plan) | {"columns": columns, "cost": cost} | changes))
 
@@ -124,16 +126,14 @@ def page(result: Result) -> Page:
     return Page(report.render(result))
 
 
-def parts(
-    matrix: pd.DataFrame, plan: dict[str, Any], ties: Ties = Ties.NONE, skewness: float = 0.0
-) -> dict[str, Any]:
+def parts(matrix: pd.DataFrame, plan: Plan, ties: Ties = Ties.NONE, skewness: float = 0.0) -> dict[str, Any]:
     """Return all parts of a result with `matrix` for coefficients, of columns that are tied alike."""
     rho = matrix.to_numpy(dtype=np.float64)
-    labels = [*matrix.index, *((plan["parties"]["target"]["name"], name) for name in matrix.columns)]
+    labels = [*matrix.index, *((plan.names[1], name) for name in matrix.columns)]
     alike = Columns(np.full(len(labels), ties), np.full(len(labels), skewness))
-    mu, counts = estimators.strengths(rho, plan["strength"])
-    names, order = list(matrix.columns), estimators.order(mu, plan["order"])
-    positions = np.sort(estimators.positions(mu, plan["order"]))
+    mu, counts = estimators.strengths(rho, plan.strength)
+    names, order = list(matrix.columns), estimators.order(mu, plan.order)
+    positions = np.sort(estimators.positions(mu, plan.order))
     listed = {"position": positions, "feature": [names[q] for q in order], "strength": mu[order]}
     return {
         "coefficients": matrix,
@@ -162,7 +162,7 @@ def small(**changes: Any) -> Result:
 def granted(grant: str, **changes: Any) -> Result:
     """Return the target's copy of `small` with no more than a grant."""
     about = {
-        "plan": shared_plan(results={"target": grant, "sources": "nothing", "precision": "exact"}),
+        "plan": shared_plan(results={"target": grant}),
         "party": "B",
         "role": "target",
         **changes,
@@ -177,7 +177,7 @@ def empty(plan: Plan, party: str, role: Any, n: int, cost: pd.DataFrame) -> Resu
     """Return a copy without any numbers, of a plan that gives nobody any."""
     results = {**plan.shared()["results"], "target": "nothing", "sources": "nothing"}
     shared = {**plan.shared(), "reveal": "ranking", "opened_to": "target", "results": results}
-    return made(plan=shared, party=party, role=role, n=n, cost=cost)
+    return made(plan=Plan.of_checked(shared), party=party, role=role, n=n, cost=cost)
 
 
 def change(file: Path, old: str, new: str) -> None:

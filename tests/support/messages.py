@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mpc_spearman.config.scale import GRANTS, LEVELS
-from mpc_spearman.config.terms import Terms, granted
+from mpc_spearman.config.terms import Terms
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind, Row
@@ -32,7 +32,7 @@ PLANS = [
         top=top,
         proofs=proofs,
         parties={Role.COORDINATOR: ("C",), Role.TARGET: ("B",), Role.SOURCE: ("A",)},
-        granted=granted(grant, grant),
+        granted={Role.COORDINATOR: "nothing", Role.TARGET: grant, Role.SOURCE: grant},
         on_inputs=on_inputs,
     )
     for protocol, level, grant, opened_to, top, alignment, precision, on_inputs, proofs in itertools.product(
