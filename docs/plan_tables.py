@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
 from mpc_spearman.config import Plan, TargetParty
@@ -82,7 +82,9 @@ def default(field: FieldInfo) -> str:
 def allowed(field: FieldInfo) -> str:
     """Say what a key can hold."""
     values = () if get_origin(field.annotation) is dict else choices(field.annotation)
-    return ", ".join(map(code, values)) or allowed_text(field)
+    mapping = any(isinstance(part, Discriminator) for part in field.metadata)
+    words, others = ", ".join(map(code, values)), allowed_text(field)
+    return f"{words}, or {others}" if words and mapping else words or others
 
 
 def meaning(field: FieldInfo) -> str:

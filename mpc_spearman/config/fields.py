@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from unicodedata import normalize
@@ -57,6 +58,16 @@ OptionalFile = Annotated[Path | None, BeforeValidator(_file)]
 Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
 Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
+
+
+#: Tags of the two kinds of values that a key may take: one that is not a mapping, and a mapping or section.
+#: pydantic adds them to the locations of problems, like keys.
+KINDS = ("(value)", "(mapping)")
+
+
+def kind_of(value: object) -> str:
+    """Return the tag of a value of such a key."""
+    return KINDS[isinstance(value, (Mapping, BaseModel))]
 
 
 class Section(BaseModel):

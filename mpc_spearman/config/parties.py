@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from mpc_spearman.config.fields import (
+    KINDS,
     ColumnName,
     Count,
     Flag,
@@ -19,6 +20,7 @@ from mpc_spearman.config.fields import (
     Text,
     flag,
     key_bits,
+    kind_of,
     optional_file,
     page_text,
     privacy_loss,
@@ -28,7 +30,7 @@ from mpc_spearman.config.fields import (
 from mpc_spearman.config.scale import Reveal, within
 from mpc_spearman.config.sections import LOSS, Noise, Protocol, Unit, host_and_port
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
-from mpc_spearman.config.wording import TABLE_KINDS, Location
+from mpc_spearman.config.wording import Location
 
 # Parts of a query whose semicolons and words are not SQL grammar.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -224,8 +226,7 @@ class DataParty(TableKeys, AnyParty):
         "HOST:PORT, such as 192.0.2.7:29501",
     )
     table: Annotated[
-        Annotated[OptionalFile, Tag(TABLE_KINDS[0])] | Annotated[Query, Tag(TABLE_KINDS[1])],
-        Discriminator(lambda value: TABLE_KINDS[isinstance(value, (Mapping, Query))]),
+        Annotated[OptionalFile, Tag(KINDS[0])] | Annotated[Query, Tag(KINDS[1])], Discriminator(kind_of)
     ] = setting(
         "The party's table: a CSV, Parquet or Arrow file, or a folder of part files (docs/tables.md). A path "
         "in a file is relative to the file's folder, in a setting to the working directory.",

@@ -6,13 +6,16 @@ import codecs
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, ValidationInfo, field_validator
 
-from mpc_spearman.config.fields import ColumnName, Flag, Section, Text, flag, setting
+from mpc_spearman.config.fields import KINDS, ColumnName, Flag, Section, Text, flag, kind_of, setting
 from mpc_spearman.config.wording import shown
 
 #: A step by which ids are changed before they are compared.
-Normalise = Literal["strip", "casefold", "nfkc", "digits"]
+Normalise = Literal["strip", "casefold", "nfkc", "digits", "unpad"]
+
+#: How the cells of one id become one.
+Combination = Literal["sum", "mean", "max", "min", "count"]
 
 #: How cells of text are read as numbers or dates.
 Convert = Literal["percent", "currency", "day_first", "month_first"]
@@ -112,17 +115,28 @@ class TableKeys(Section):
         "Under `missing: middle`: beside each column `x` with missing values add a feature `x is missing`, 1 "
         "where it is and 0 elsewhere."
     )
-    missing_values: (
-        tuple[Value, ...] | dict[ColumnName, Annotated[tuple[Value, ...], BeforeValidator(one_or_more)]]
-    ) = setting(
+    missing_values: Annotated[
+        Annotated[tuple[Value, ...], Tag(KINDS[0])]
+        | Annotated[
+            dict[ColumnName, Annotated[tuple[Value, ...], BeforeValidator(one_or_more)]], Tag(KINDS[1])
+        ],
+        Discriminator(kind_of),
+    ] = setting(
         "What stands for a missing value, besides an empty cell; or, as in `{hba1c: [-1, 999]}`, what else "
         "does in single columns. Case is ignored; numbers and dates match however they are written.",
         ("NA", "N/A", "NaN", "NULL", "None"),
         "a list of values, or one for each of some columns",
     )
-    duplicates: Literal["error", "drop"] = setting(
-        "What happens to rows with a duplicate id; `drop` leaves out all of them: docs/tables.md#ids.",
+    duplicates: Annotated[
+        Annotated[Literal["error", "drop"], Tag(KINDS[0])]
+        | Annotated[dict[ColumnName, Combination], Tag(KINDS[1])],
+        Discriminator(kind_of),
+    ] = setting(
+        "What happens to rows with a duplicate id. `drop` leaves out all of them. `{visits: sum, age: max}` "
+        "makes one row of them: `sum`, `mean`, `max`, `min` or `count` for each column that differs among "
+        "them: docs/tables.md#several-rows-for-one-id.",
         "error",
+        "sum, mean, max, min or count for each of some columns, as in {visits: sum}",
     )
     csv: Csv = Csv()
     memory: Text | None = setting(
@@ -133,6 +147,10 @@ class TableKeys(Section):
         "a size, such as 4GB or 500MB",
         pattern="^[1-9][0-9]{0,5}(MB|GB)$",
     )
+
+    def combination(self, name: str) -> Combination | None:
+        """Return how the cells of one id in a column become one; None if they must be equal."""
+        return self.duplicates.get(name) if isinstance(self.duplicates, dict) else None
 
     @property
     def memory_bytes(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -12,14 +13,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from mpc_spearman.config.fields import allowed_text
+from mpc_spearman.config.fields import KINDS, allowed_text
 from mpc_spearman.errors import HandshakeError, PlanMismatch, ProtocolViolation
 
 #: The location of a value in a plan: keys, and positions in lists, outermost first.
 Location = tuple[str | int, ...]
-
-#: Tags of a table that is a file, and of one that is a query; pydantic adds them to locations like keys.
-TABLE_KINDS = ("(file)", "(query)")
 
 _LONGEST_SHOWN = 60
 _MOST_DIFFERENCES = 50
@@ -52,7 +50,7 @@ def nearest(word: object, names: tuple[str, ...]) -> str:
 
 def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str]:
     """Return the location and the text for one of pydantic's problems: the value, and what is allowed."""
-    location = tuple(part for part in problem["loc"] if part not in TABLE_KINDS)
+    location = tuple(part for part in problem["loc"] if part not in KINDS)
     kind, value = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         return location, _unknown_key(location, plan)
@@ -71,6 +69,10 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         return location, f"null is not a value here{how}"
     what = f"is not {(allowed_text(field) if field else '') or problem['msg']}"
     if kind == "literal_error":
+        # Of this place: a key may take other words as well as a mapping to words.
+        allowed = ast.literal_eval(f"[{problem['ctx']['expected'].replace(' or ', ', ')}]")
+        or_else = f", or {allowed_text(field)}" if field and problem["loc"][-1] == KINDS[0] else ""
+        offer = f"; allowed: {', '.join(allowed)}{or_else}"
         what = f"is not allowed{offer}{nearest(value, allowed)}"
     elif kind == "model_type" and model is not None:
         what = f"is not a mapping; write {', '.join(model.model_fields)} below it"

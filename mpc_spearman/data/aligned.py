@@ -74,8 +74,7 @@ def write_unaligned(file: Path, aligned: Table) -> None:
         for place in range(len(source.names)):
             column = source.column(place)
             if not len(others):
-                others = np.ones(len(column), dtype=bool)
-                others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
+                others = _not_aligned(aligned, len(column))
             columns.append(_some(column, others))
         source.close()
     except EngineFailed as failed:
@@ -84,6 +83,14 @@ def write_unaligned(file: Path, aligned: Table) -> None:
         changed = f"{file} cannot be written: the table of {aligned.party} changed while it was used"
         raise OutputError(changed) from None
     _write(file, pa.Table.from_arrays(columns, [str(name) for name in source.names]))
+
+
+def _not_aligned(aligned: Table, n: int) -> NDArray[np.bool_]:
+    """Mark the rows of a table's source, n, that the table does not have."""
+    same = aligned.same_ids
+    others = np.ones(n if same is None else same.count, dtype=bool)
+    others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
+    return others if same is None else others[same.of_row]
 
 
 def check_places(*files: Path | None) -> None:

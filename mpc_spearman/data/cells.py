@@ -78,8 +78,10 @@ class Cells:
 
     def __init__(self, name: str, keys: TableKeys, codes: Codes, memory: Memory) -> None:
         self._order, self._how = keys.encode.get(name), keys.convert.get(name)
+        self._counted = keys.combination(name) == "count"
         self._csv, self._notation, self._codes, self._memory = keys.csv, Notation(keys.csv), codes, memory
-        self._at_once = self._order is None and self._how is None and self._notation.is_arrows
+        plain = self._order is None and self._how is None and not self._counted
+        self._at_once = plain and self._notation.is_arrows
         # Whether decimal marks, as far as seen, may separate thousands; whether cells have one, or none.
         self._may_group = self._order is None and keys.csv.thousands is None
         self._with_mark = self._without = False
@@ -112,6 +114,8 @@ class Cells:
             kept = np.flatnonzero(~missing)
             rows, text = kept + start, text.take(pa.array(kept))
         self._missing.append(self._memory.keep(missing))
+        if self._counted:  # whatever the cells are
+            text = pa.repeat("1", len(text)).cast(pa.large_string())
         values = None
         if self._order is None and self._notation.is_arrows:
             values = _plain(text)

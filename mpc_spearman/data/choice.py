@@ -53,6 +53,7 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
         "encode": keys.encode,
         "convert": keys.convert,
         "missing_values": of_columns,
+        "duplicates": keys.duplicates if isinstance(keys.duplicates, dict) else {},
     }
     for key, listed_names in by_column.items():
         for name in listed_names:

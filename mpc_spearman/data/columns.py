@@ -48,7 +48,7 @@ class ColumnReader:
             return self._typed(name, chain([first], stored), lambda: map(storage, blocks()))
         ordered = first.type.ordered and name not in self._keys.encode
         against = ordered and _against(storage(first.dictionary))
-        if ordered and is_text(first.type.value_type):
+        if ordered and is_text(first.type.value_type) and self._keys.combination(name) != "count":
             if name in self._keys.convert:
                 raise Unusable(
                     "convert is for text, and its categories have an order; take it out of convert"
@@ -78,6 +78,8 @@ class ColumnReader:
             return cells.numbers()
 
         def read(block: pa.Array) -> tuple[Array, Mask, str]:
+            if self._keys.combination(name) == "count" and not pa.types.is_floating(block.type):
+                return np.ones(len(block), np.int64), self._codes.typed(block), "whole numbers"
             for key, names in (("encode", self._keys.encode), ("convert", self._keys.convert)):
                 if name in names:
                     what = named(block.type)

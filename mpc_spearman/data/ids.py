@@ -116,13 +116,28 @@ def take(ids: pa.LargeStringArray, rows: Rows, memory: Memory) -> pa.LargeString
 def repeated(ids: pa.LargeStringArray, memory: Memory) -> tuple[Mask, Mask]:
     """Mark the rows with a duplicate id: all copies, and all but the first of each."""
     later, copied = (memory.zeros((len(ids),), np.bool_) for _ in range(2))
-    for rows in _may_repeat(ids, memory):
-        # A dictionary lists values in the order in which they come first, so a place below the highest so far
-        # is one that came before.
-        places = ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy()
+    for rows, places in _places(ids, memory):
+        # A place below the highest so far is one that came before.
         later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]
         copied[rows] = (np.bincount(places) > 1)[places]
     return copied, later
+
+
+def first_copies(ids: pa.LargeStringArray, memory: Memory) -> Rows:
+    """Return for each row the first row with the same id, (n,)."""
+    first = memory.zeros((len(ids),), np.int64)
+    for part in blocks(len(ids), _AT_ONCE):
+        first[part] = np.arange(part.start, part.stop)
+    for rows, places in _places(ids, memory):
+        first[rows] = rows[np.unique(places, return_index=True)[1]][places]
+    return first
+
+
+def _places(ids: pa.LargeStringArray, memory: Memory) -> Iterator[tuple[Rows, Rows]]:
+    """Yield rows among which are all with a duplicate id, and numbers that stand for their ids."""
+    for rows in _may_repeat(ids, memory):
+        # A dictionary lists values in the order in which they come first.
+        yield rows, ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy()
 
 
 def _may_repeat(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
@@ -197,6 +212,7 @@ _STEPS: dict[Normalise, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = 
     "casefold": lambda text: map_text(text, str.casefold),
     "nfkc": lambda text: map_text(text, partial(normalize, "NFKC")),
     "digits": lambda text: pc.replace_substring_regex(text, "[^0-9]", ""),
+    "unpad": lambda text: pc.replace_substring_regex(text, "(?s)^0+(.)", r"\1"),
 }
 
 

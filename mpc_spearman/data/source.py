@@ -9,12 +9,14 @@ from functools import partial
 from unicodedata import normalize
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import Array, Mask, Numbers
 from mpc_spearman.data.columns import ColumnReader
+from mpc_spearman.data.combine import IdRows, combine
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.ranks import Groups
 from mpc_spearman.data.refusals import Unusable
@@ -52,6 +54,8 @@ class Source(ABC):
     hint = ""  # what may be the matter where a column is not there
     close: Callable[[], object] = staticmethod(lambda: None)
     rank: Callable[..., Groups] | None = None  # ranks a column where it is, at an engine
+    #: Which rows have the same id, if they become one; set once the ids are known.
+    same_ids: IdRows | None = None
 
     def __init__(self, keys: TableKeys, rows: int | None) -> None:
         self._keys, self._rows, self._codes = keys, rows, dict[str, Codes]()
@@ -96,13 +100,27 @@ class Source(ABC):
         reader = ColumnReader(self._keys, self.codes_of(name), self.memory, self.n)
         return reader.numbers(name, partial(self.blocks, place))
 
+    def feature(self, place: int) -> Numbers:
+        """Read a feature's values as they are ranked: one for each id if rows with one id become one."""
+        return self._combined(place, self.numbers(place))
+
+    def _combined(self, place: int, cells: Numbers) -> Numbers:
+        if self.same_ids is None:
+            return cells
+        return combine(cells, self._keys.combination(self.name(place)), self.same_ids, self.memory)
+
+    def data_rows(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return where rows are in the table: of rows that became one, the first."""
+        return rows if self.same_ids is None else self.same_ids.first_rows[rows]
+
     def look(self, place: int) -> Column:
         """Examine a column; a problem with its use is part of the answer."""
         name = self.name(place)
         try:
-            values, missing, kind, note, its_type = self.numbers(place)
+            cells = self.numbers(place)
+            numeric = cells.kind in ("whole numbers", "real numbers", "decimals", "dates or times")
+            codes = suspected(cells.values, cells.missing, cells.type) if numeric else ()
+            values, missing, kind, note, _ = self._combined(place, cells)
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        numeric = kind in ("whole numbers", "real numbers", "decimals", "dates or times")
-        codes = suspected(values, missing, its_type) if numeric else ()
         return Column(name, "", {}, kind, values, missing, note or said_of(codes), codes)

@@ -29,10 +29,11 @@ from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
 from mpc_spearman.data.choice import choose, flag_of, without_names
+from mpc_spearman.data.combine import IdRows
 from mpc_spearman.data.gaps import costs
 from mpc_spearman.data.ranking import Place, rank_columns
 from mpc_spearman.data.ranks import Groups, Ranks
-from mpc_spearman.data.refusals import EngineFailed, Unusable, at, count_of, listed, show
+from mpc_spearman.data.refusals import EngineFailed, Unusable, at, at_rows, count_of, listed, show
 from mpc_spearman.data.source import Source
 from mpc_spearman.data.sources import ArrowTable, open_source
 from mpc_spearman.errors import SetupError, TableError
@@ -59,13 +60,15 @@ class Table:
     features: tuple[str, ...]  # unique
     #: Reads the values of a feature, by its position, in some rows of the source; see `column`.
     read: Callable[[int, npt.NDArray[np.int64] | None], npt.NDArray[Any]]
-    #: Which rows of the source are this table's, in order; None for all.
+    #: Which rows of the source are this table's, in order; None for all. Rows that became one count once.
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
     #: Settings of an engine's session that decide what a query's answer is.
     session: tuple[str, ...] = ()
     #: Where its columns and ranks take room.
     memory: Memory = field(default_factory=Memory)
+    #: Of a source whose rows with one id became one: which did.
+    same_ids: IdRows | None = None
     #: Opens the source again, with all its rows and columns.
     reopen: Callable[[], Source] | None = None
     #: Has an engine rank a feature, by its position, over some rows of the source, into a row of a matrix.
@@ -169,7 +172,7 @@ def _read(
 ) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
-    ids, kept = _ids(source, id_places, keys, normalise)
+    ids, kept, repeats = _ids(source, id_places, keys, normalise)
     complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
     gaps, problems, notes = dict[str, npt.NDArray[np.uint8]](), list[str](), list[str]()
     for done, place in enumerate(places):
@@ -183,8 +186,9 @@ def _read(
             if missing.any() and (missing == kept).all():
                 problem = f"all {len(missing)} values are missing"
             elif missing.any() and keys.missing == "error":
+                where = at_rows(source.data_rows(np.flatnonzero(missing)), "missing value")
                 problem = (
-                    f"{at(missing, 'missing value')}; missing: middle puts such cells in the "
+                    f"{where}; missing: middle puts such cells in the "
                     "middle of the ranks; missing: drop_rows leaves such rows out, under alignment: intersect"
                 )
         if problem:
@@ -211,8 +215,7 @@ def _read(
     place_of = {**used, **flags}
     features = tuple(place_of)
     cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
-    if duplicates:
-        cautions.append(f"left out: {count_of(duplicates, 'row')} with a duplicate id")
+    cautions += [repeats] if repeats else []
     cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
     if unseen := source.unseen():
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
@@ -220,7 +223,7 @@ def _read(
     def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
         name = features[index]
         try:
-            values, missing, *_ = source.numbers(place_of[name])
+            values, missing, *_ = source.feature(place_of[name])
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
         if len(values) == len(ids) and chosen is not None:
@@ -251,6 +254,7 @@ def _read(
         rank=None if source.rank is None else rank,
         cautions=tuple(cautions),
         memory=source.memory,
+        same_ids=source.same_ids,
         session=source.session,
     )
 
@@ -273,8 +277,11 @@ def _cost_of(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int)
 
 def _ids(
     source: Source, places: Sequence[int], keys: TableKeys, normalise: Sequence[Normalise]
-) -> tuple[pa.LargeStringArray, Mask]:
-    """Read the ids, and find the rows that can be kept by their ids."""
+) -> tuple[pa.LargeStringArray, Mask, str]:
+    """Read the ids, which rows can be kept by their ids, and what becomes of the others, in words.
+
+    Under ``duplicates: {...}`` these are rows made of all with one id.
+    """
     if source.n < MIN_ROWS:
         raise Unusable(f"{count_of(source.n, 'row')}; {_NEEDED}")
     names, columns = [source.name(place) for place in places], []
@@ -284,11 +291,23 @@ def _ids(
         except Unusable as unusable:
             raise Unusable(f"column {show(name)}: {unusable}") from None
     ids = row_ids.join(names, columns, source.memory)
+    if isinstance(keys.duplicates, dict):
+        same = source.same_ids = IdRows.of(row_ids.first_copies(ids, source.memory))
+        combined = f"{len(ids):,} rows became {same.count:,}, one for each id (duplicates)"
+        whole = np.ones(same.count, dtype=bool)
+        return row_ids.take(ids, same.first_rows, source.memory), whole, combined * (same.count < len(ids))
     all_copies, later = row_ids.repeated(ids, source.memory)
     if later.any() and keys.duplicates == "error":
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
         where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"
         made = f" (after {', '.join(normalise)})" if normalise else ""
-        how = "duplicates: drop leaves out all rows with such ids, under alignment: intersect"
+        how = (
+            "duplicates: drop leaves out all rows with such ids, under alignment: intersect; duplicates: "
+            "{COLUMN: sum} makes one row of them"
+        )
         raise Unusable(f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; {how}")
-    return ids, ~all_copies
+    left_out = ""
+    if later.any():
+        several = f"all {int((all_copies & ~later).sum()):,} ids that have several"
+        left_out = f"left out: {int(all_copies.sum()):,} rows, of {several} (duplicates: drop)"
+    return ids, ~all_copies, left_out

@@ -28,8 +28,10 @@ _IN_PYTHON = (
     (r"list its order under encode", 'give its order with encode={"SIDE": {...}}'),
     (r"leave it out \(exclude\)", 'leave it out with exclude={"SIDE": [...]}'),
     (r"write it in brackets, \[...\], or start each item with '- '", "write it in brackets, [...]"),
+    (r"\bduplicates: (\w+)\b", r'duplicates={"SIDE": "\1"}'),
+    (r"\bduplicates: \{(\w+): (\w+)\}", r'duplicates={"SIDE": {"\1": "\2"}}'),
     (
-        r"\b(exclude|features|encode|convert|missing_values)(: there is no column .*)",
+        r"\b(exclude|features|encode|convert|missing_values|duplicates)(: there is no column .*)",
         r'\1\2; for one table alone write \1={"A": ...} or \1={"B": ...}',
     ),
     (r"^plan: parties\.target\.", "B: "),

@@ -55,7 +55,8 @@ def own_tables(
         raise TableError(
             f"party {name} has no table: give `table` below its name or in its local file, or --table FILE"
         )
-    first = None if rows_differ(plan) else plan.rows
+    # Rows that become one (duplicates) do so before anything else.
+    first = None if rows_differ(plan) or isinstance(me.duplicates, dict) else plan.rows
     whole = used = read_table(name, source, me, rows=first, normalise=plan.normalise, tick=tick)
     if first is None and plan.rows is not None:
         places = np.arange(whole.n) if whole.rows is None else whole.rows

@@ -39,6 +39,7 @@ def test_too_few_rows(csv, parquet):
 def test_duplicate_ids(csv, parquet):
     said = "column 'id': 2 duplicate ids, the first in data row 4, which repeats data row 2"
     said += "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
+    said += "; duplicates: {COLUMN: sum} makes one row of them"
     ids = ["a", "SECRET", "c", "SECRET", "c"]
     assert refusal(csv("id,x\n" + "".join(f"{i},1\n" for i in ids))) == said
     assert refusal(parquet({"id": ids, "x": [1] * 5})) == said

@@ -100,7 +100,8 @@ def test_ids_that_become_empty_or_equal_are_refused(csv: Any) -> None:
     lines = lines.replace("SECRET", "8")
     assert refusal(csv(lines), normalise=["digits"]) == (
         "column 'id': 1 duplicate id (after digits), the first in data row 3, which repeats data row 1"
-        "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
+        "; duplicates: drop leaves out all rows with such ids, under alignment: intersect; duplicates: "
+        "{COLUMN: sum} makes one row of them"
     )
     found = read(csv(lines), normalise=["digits"], duplicates="drop")
     assert found.ids.to_pylist() == ["8", "7", "9"]
@@ -130,7 +131,8 @@ def test_what_is_said_of_several_id_columns(csv: Any) -> None:
     assert refusal(csv(lines), id=["a", "b"]) == f"column 'b': {EMPTY.format(2)}"
     assert refusal(csv(lines.replace(",,", ",q,")), id=["a", "b"]) == (
         "columns 'a', 'b': 1 duplicate id, the first in data row 3, which repeats data row 1"
-        "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
+        "; duplicates: drop leaves out all rows with such ids, under alignment: intersect; duplicates: "
+        "{COLUMN: sum} makes one row of them"
     )
     assert refusal(csv(lines), id=["a", "c"]).startswith("id: there is no column 'c'")
 
@@ -144,7 +146,7 @@ def test_all_copies_of_a_repeated_id_go(csv: Any, parquet: Any) -> None:
     for source in (csv(lines), parquet({"id": names, "x": list(range(8))})):
         found = read(source, duplicates="drop")
         assert (found.ids.to_pylist(), found.column(0).tolist()) == (["c", "d", "e"], [3, 4, 7])
-        assert found.cautions == ("left out: 5 rows with a duplicate id",)
+        assert found.cautions == ("left out: 5 rows, of all 2 ids that have several (duplicates: drop)",)
         some = found.take(np.array([2, 0]))
         assert (some.ids.to_pylist(), some.column(0).tolist()) == (["e", "c"], [7, 3])
 

@@ -86,17 +86,23 @@ def test_tables_in_memory_leave_their_rest_too(tmp_path: Path) -> None:
         for party, low in (("A", 0), ("B", 20))
     }
     tables["A"].loc[3, "x"] = np.nan
+    tables["A"] = pd.concat([tables["A"], tables["A"].head(9)], ignore_index=True)  # nine have two rows
     files = {"A": tmp_path / "a.parquet", "B": tmp_path / "b.csv"}
     content = mapping(alignment="intersect")
     for place, party in (("target", "B"), ("sources", "A")):
         its = content["parties"][place] if party == "B" else content["parties"][place][0]
         its |= {"write_unaligned": str(files[party]), "missing": "drop_rows", "exclude": ["note"]}
+        its |= {"duplicates": {"x": "sum"}} if party == "A" else {}
     # The columns of text of polars are of a type that Arrow writes into no CSV file.
     result = run_local(
         content, {"A": tables["A"], "B": polars.from_pandas(tables["B"])}, server=fork_server()
     )
     common = set(tables["A"].dropna()["id"]) & set(tables["B"]["id"])
     assert result.n == len(common)
+    sums = tables["A"].groupby("id")["x"].sum()
+    both = tables["B"].set_index("id").loc[sorted(common), "x"]
+    rho = both.corr(sums[sorted(common)], method="spearman")
+    assert result.coefficients.loc[("A", "x"), "x"] == pytest.approx(rho, abs=1e-12)
     for party, left in (("A", pq.read_table(files["A"]).to_pandas()), ("B", pd.read_csv(files["B"]))):
         expected = tables[party][~tables[party]["id"].isin(common)].reset_index(drop=True)
         pd.testing.assert_frame_equal(left, expected)

@@ -1,0 +1,157 @@
+"""One row for each id, of the several rows that a table has for it (``duplicates: {visits: sum, ...}``).
+
+A column is combined as soon as its cells are numbers, so a missing cell, also one of a listed code, has no
+part in it. An id whose cells are all missing stays missing, and counts 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import fsum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mpc_spearman.arrays import Memory, blocks
+from mpc_spearman.config.table_keys import Combination
+from mpc_spearman.data.cells import Array, Numbers, Rows
+from mpc_spearman.data.refusals import Unusable, at_rows
+
+_BLOCK = 1 << 18  # rows
+_MOST_PLACES = 15  # digits after the point of decimal numbers that float64 tells apart
+_NUMBERS = ("whole numbers", "real numbers", "true or false", "decimals")
+_WHOLE = 2.0**53  # float64 holds whole numbers up to here
+_ADVICE = "say under duplicates how they become one (sum, mean, max, min or count), or leave it out (exclude)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IdRows:
+    """Which rows of a table have the same id; ids are counted in the order in which they come first."""
+
+    of_row: Rows  # the number of each row's id
+    first_rows: Rows  # the first row of each id
+
+    @classmethod
+    def of(cls, first_copies: Rows) -> IdRows:
+        """Make groups from each row's first row with the same id."""
+        first = first_copies == np.arange(len(first_copies))
+        return cls((np.cumsum(first) - 1)[first_copies], np.flatnonzero(first))
+
+    @property
+    def count(self) -> int:
+        """Number of ids."""
+        return len(self.first_rows)
+
+
+def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memory) -> Numbers:
+    """Make the cells of each id one; `Unusable` if that is not defined for the column.
+
+    Without `how` the cells of an id that are not missing must be equal. Sums are exact: decimal numbers in
+    floating point are added as the decimals that they were written as, and others are rounded once.
+    """
+    values, missing, kind = numbers.values, numbers.missing, numbers.kind
+    duration = numbers.type is not None and pa.types.is_duration(numbers.type)
+    known = memory.zeros((ids.count,), np.int64)
+    for of_row, _ in _known(values, missing, ids):
+        np.add.at(known, of_row, 1)
+    if how == "count":
+        return Numbers(known, np.zeros(ids.count, dtype=bool), "whole numbers")
+    nothing = known == 0
+    if how in ("sum", "mean"):
+        wide = kind == "decimals" and numbers.type is None  # of which only the order is known
+        if wide or not (duration or kind in _NUMBERS):
+            what = "decimals of more than 64 bits" if wide else kind
+            raise Unusable(f"its cells are {what}, for which duplicates can be max, min or count, not {how}")
+        sums = _sums(values, missing, ids, memory)
+        combined = sums if how == "sum" else sums / np.maximum(known, 1)
+        return numbers._replace(values=combined, missing=nothing)
+    low, high = (_extreme(values, missing, ids, memory, pick) for pick in (np.minimum, np.maximum))
+    if how is None and (differ := (low != high) & ~nothing).any():
+        what = at_rows(ids.first_rows[differ], "id", " whose rows have different values")
+        raise Unusable(f"{what}; {_ADVICE}")
+    return numbers._replace(values=low if how == "min" else high, missing=nothing)
+
+
+def _known(values: Array, missing: npt.NDArray[np.bool_], ids: IdRows) -> Iterator[tuple[Rows, Array]]:
+    """Yield the cells that are not missing, with the number of each one's id, a block at a time."""
+    for part in blocks(len(values), _BLOCK):
+        known = ~missing[part]
+        yield ids.of_row[part][known], values[part][known]
+
+
+def _extreme(
+    values: Array,
+    missing: npt.NDArray[np.bool_],
+    ids: IdRows,
+    memory: Memory,
+    pick: np.ufunc,
+) -> Array:
+    """Return the least or the greatest cell of each id; 0 where all are missing."""
+    extreme = memory.zeros((ids.count,), values.dtype.type)
+    seen = memory.zeros((ids.count,), np.bool_)
+    for of_row, cells in _known(values, missing, ids):
+        new = ~seen[of_row]
+        extreme[of_row[new]] = cells[new]
+        seen[of_row[new]] = True
+        pick.at(extreme, of_row, cells)
+    return extreme
+
+
+def _sums(values: Array, missing: npt.NDArray[np.bool_], ids: IdRows, memory: Memory) -> Array:
+    """Return the sum of each id's cells, of decimals in their last place; 0 where all are missing."""
+    if values.dtype.kind != "f":
+        sums = _added(values, missing, ids, memory, lambda cells: cells)
+        if sums is None:
+            raise Unusable("sums beyond 64 bits; use mean, or leave it out (exclude)")
+        return sums
+    places = _decimal_places(values, missing)
+    if places is not None:
+        scale = 10.0**places
+        sums = _added(values, missing, ids, memory, lambda cells: np.rint(cells * scale).astype(np.int64))
+        if sums is not None:
+            return sums
+    of_row, cells = ids.of_row[~missing], values[~missing]
+    order = np.argsort(of_row, kind="stable")
+    starts = np.flatnonzero(np.diff(of_row[order], prepend=-1))
+    sums = memory.zeros((ids.count,), np.float64)
+    try:
+        for id_number, part in zip(of_row[order][starts], np.split(cells[order], starts[1:]), strict=True):
+            sums[id_number] = fsum(part)
+    except OverflowError:
+        raise Unusable("sums beyond the range of floating point") from None
+    return sums
+
+
+def _added(
+    values: Array,
+    missing: npt.NDArray[np.bool_],
+    ids: IdRows,
+    memory: Memory,
+    whole: Callable[[Array], Array],
+) -> Array | None:
+    """Add whole numbers, made of the cells by `whole`; None if a sum may not fit 64 bits."""
+    kind: Any = np.uint64 if values.dtype == np.uint64 else np.int64
+    sums, sizes = memory.zeros((ids.count,), kind), memory.zeros((ids.count,), np.float64)
+    for of_row, cells in _known(values, missing, ids):
+        numbers = whole(cells)
+        np.add.at(sums, of_row, numbers)
+        np.add.at(sizes, of_row, np.abs(numbers.astype(np.float64)))
+    return None if (sizes >= np.iinfo(kind).max * (1 - 2.0**-20)).any() else sums
+
+
+def _decimal_places(values: Array, missing: npt.NDArray[np.bool_]) -> int | None:
+    """Return how many decimal places tell all numbers of a column; None if that many are not reliable."""
+    places = 0
+    for part in blocks(len(values), _BLOCK):
+        cells = values[part][~missing[part]]
+        largest = float(np.abs(cells).max(initial=0))
+        while largest * 10.0**places < _WHOLE and places <= _MOST_PLACES:
+            if (np.rint(cells * 10.0**places) / 10.0**places == cells).all():
+                break
+            places += 1
+        else:
+            return None
+    return places
