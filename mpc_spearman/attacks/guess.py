@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.attacks.simulated import Floats, Ints, unit
 from mpc_spearman.privacy.gaussian import discrete_gaussian
-from mpc_spearman.privacy.scales import Scales, columns, deviations, summed, sums, width_of_sum
+from mpc_spearman.privacy.scales import Scales, add_scales, column_grid, deviations, sum_grid, width_of_sum
 
 _FINE = 2**40  # what 1 is in the fixed-point numbers that noise is drawn for
 
@@ -82,7 +82,7 @@ def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exc
 
 def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Do the same if it gets the mean of each of its columns' coefficients."""
-    noise = deviations(summed([mean_scales(x)]), scales(y), loss)
+    noise = deviations(add_scales([mean_scales(x)]), scales(y), loss)
     numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
@@ -103,14 +103,14 @@ def exchanged(x: Ints, rows: tuple[int, int]) -> Ints:
 
 def mean_scales(x: Ints) -> Scales:
     """Scales of the one vector that a source contributes to strengths."""
-    grid, lengths = sums(x.shape[1], 1), np.sqrt((x * x).sum(axis=1))
+    grid, lengths = sum_grid(x.shape[1], 1), np.sqrt((x * x).sum(axis=1))
     width = width_of_sum(x, (1 / (len(x) * lengths)).tolist())
     return Scales(np.array([grid.width(grid.step(width))]))
 
 
 def scales(x: Ints) -> Scales:
     """Scales of columns where coefficients are published."""
-    grid = columns(x.shape[1], "tie_corrected")
+    grid = column_grid(x.shape[1], "tie_corrected")
     return grid.scales(grid.stated(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist()))
 
 

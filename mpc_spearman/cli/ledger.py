@@ -67,7 +67,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _history(entries: Sequence[Entry]) -> Table:
     """Return a table with a row for each run and each partner that was forgotten, oldest first."""
-    table = Table("time", "plan", "rows", "columns", "who was told what", box=None, pad_edge=False)
+    table = Table("time", "plan", "rows", "columns", "who learnt what", box=None, pad_edge=False)
     charges = {entry.run.id: entry.run for entry in entries if isinstance(entry, Charge) and entry.run.id}
     starts = {entry.started.id: entry for entry in entries if isinstance(entry, Started)}
     ends = {entry.ended: entry for entry in entries if isinstance(entry, Ended)}
@@ -106,7 +106,7 @@ def _plan(run: ChargedRun) -> Text:
 
 def _membership(start: Started, run: ChargedRun | None, end: Ended | None) -> str:
     """Return a sentence on who learnt which of the owner's rows it also has, and how many; or ''."""
-    others = [name for name, fact in start.started.told.items() if fact.what == COMMON_ROWS]
+    others = [name for name, loss in start.started.told.items() if loss.what == COMMON_ROWS]
     if not others:
         return ""
     rows = run.rows if run else end.rows if end else None
@@ -116,13 +116,13 @@ def _membership(start: Started, run: ChargedRun | None, end: Ended | None) -> st
 
 
 def _results(run: ChargedRun) -> str:
-    without = "of 0.2" if run.version == "0.2" else "exact"
+    without_loss = "of 0.2" if run.version == "0.2" else "exact"
     return "; ".join(
         f"{name}: no results"
-        if one.what == "nothing"
-        else f"{name}: {one.what}, {without if one.loss is None else f'loss {one.loss:g}'}"
-        f"{'; not counted' if one.loss is None and not one.counted else ''}"
-        for name, one in run.told.items()
+        if loss.what == "nothing"
+        else f"{name}: {loss.what}, {without_loss if loss.loss is None else f'loss {loss.loss:g}'}"
+        f"{'; not counted' if loss.loss is None and not loss.counted else ''}"
+        for name, loss in run.told.items()
     )
 
 

@@ -161,7 +161,7 @@ class Coefficients(CoefficientsNoise):
 
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         of_sum = field.endswith("mean_range")
-        exact = scales.sums(n, features) if of_sum else scales.columns(n, self.plan.estimator)
+        exact = scales.sum_grid(n, features) if of_sum else scales.column_grid(n, self.plan.estimator)
         if not field.startswith("multiplied"):
             return exact
         most = inputs.reach(features, self.plan.privacy.loss)

@@ -19,7 +19,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.choice import chosen
 from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.privacy.scales import Scales, deviations, joined, summed, untied
+from mpc_spearman.privacy.scales import Scales, add_scales, deviations, stack_scales, untied_range
 from mpc_spearman.statistics import estimators, strengths
 from mpc_spearman.statistics.columns import Floats, Ints
 
@@ -59,7 +59,7 @@ class CoefficientsNoise(Level):
             mu, added, counts = self._noisy_means(numbers["ratios"], descriptions, shapes)
             s = np.hypot(added, numbers.get("strengths_noise", no_noise))
             ranked = mu = in_digits(mu, s, 1 / math.sqrt(n - 1) / math.sqrt(self._averaged(shapes)))
-        unit = untied(n)
+        unit = untied_range(n)
         return {
             **numbers,
             "coefficients": rho,
@@ -70,7 +70,7 @@ class CoefficientsNoise(Level):
             "positions": estimators.positions(ranked, plan.order),
             "source_ties": np.array(descriptions.of_sources("stated_ties")),
             "source_skewness": np.array(descriptions.of_sources("stated_skewness")),
-            "source_ranges": joined(shapes.of_sources).widths / unit,
+            "source_ranges": stack_scales(shapes.of_sources).widths / unit,
             "target_ties": np.array(descriptions.target.stated_ties),
             "target_skewness": np.array(descriptions.target.stated_skewness),
             "target_ranges": shapes.of_target.widths / unit,
@@ -82,10 +82,10 @@ class CoefficientsNoise(Level):
         """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
         k, loss = self.plan.results.strongest, self._loss_of_noise
         exact = self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
-        defined = np.outer(joined(shapes.of_sources).widths > 0, shapes.of_target.widths > 0)
+        defined = np.outer(stack_scales(shapes.of_sources).widths > 0, shapes.of_target.widths > 0)
         s = self.deviations(shapes)
         if k is not None:
-            s, ranges = self._of_few(joined(shapes.of_sources), shapes, k)
+            s, ranges = self._of_few(stack_scales(shapes.of_sources), shapes, k)
             among = np.zeros_like(defined)
             among[own_rows if own_rows is not None else slice(None)] = True
             defined = chosen(exact, ranges, defined & among, k, loss)
@@ -96,7 +96,7 @@ class CoefficientsNoise(Level):
     ) -> tuple[Floats, Floats, Ints]:
         """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
         k, loss, averaged = self.plan.results.strongest, self._loss_of_noise, self._averaged(shapes)
-        has = (shapes.of_target.widths > 0) & (joined(shapes.of_sources).widths > 0).any()
+        has = (shapes.of_target.widths > 0) & (stack_scales(shapes.of_sources).widths > 0).any()
         means, both = self._means(ratios, descriptions, shapes)
         s = deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
         if k is not None:
@@ -113,7 +113,7 @@ class CoefficientsNoise(Level):
 
     def _averaged(self, shapes: Shapes) -> int:
         """Return how many columns of the sources are not constant, or 1."""
-        return max(1, int((joined(shapes.of_sources).widths > 0).sum()))
+        return max(1, int((stack_scales(shapes.of_sources).widths > 0).sum()))
 
     def _of_few(self, rows: Scales, shapes: Shapes, k: int) -> tuple[Floats, Floats]:
         """Return the noise that each of k chosen numbers needs, for half the loss, and R_p·R_q of each.
@@ -131,12 +131,12 @@ class CoefficientsNoise(Level):
             exact = abs(
                 self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
             )
-            both = summed(shapes.of_multiplied(source) for source in self._covered(shapes))
+            both = add_scales(shapes.of_multiplied(source) for source in self._covered(shapes))
         else:
             of_sums = [source.sum_factor for source in descriptions.sources for _ in source.factors]
             exact = self._bounded(ratios, np.array(of_sums), descriptions, shapes)
             sums = shapes.multiplied_sums or shapes.of_sums
-            both = summed(sums[source] for source in self._covered(shapes))
+            both = add_scales(sums[source] for source in self._covered(shapes))
         return exact.sum(axis=0), both
 
     def _covered(self, shapes: Shapes) -> list[Party]:
@@ -173,7 +173,7 @@ class CoefficientsNoise(Level):
             others = numbers_of_a_value(plan, shapes.m_sources, shapes.m_target)
         target, covered = shapes.of_multiplied(shapes.target), self._covered(shapes)
         if not self._any_inputs or not self.adds_to_inputs(shapes.target):
-            sources = joined(map(shapes.of_multiplied, shapes.features))
+            sources = stack_scales(map(shapes.of_multiplied, shapes.features))
             return deviations(sources, target, plan.privacy.loss, others)
         # An exchange at a source changes its own products alone.
         noise = np.zeros((shapes.m_sources, shapes.m_target))

@@ -34,7 +34,15 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
-from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, joined, most_noise, untied
+from mpc_spearman.privacy.scales import (
+    Grid,
+    Scales,
+    Stated,
+    deviations,
+    most_noise,
+    stack_scales,
+    untied_range,
+)
 from mpc_spearman.privacy.statements import Factors, Statements, rows_differ
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
@@ -237,7 +245,7 @@ class Explained(Level):
         """Return the grid for distances of whitened rows, or for the target's columns."""
         if role in self.whitening_roles:
             return whitening.distances(max(1, defined), n)
-        return scales.columns(n, "tie_corrected")
+        return scales.column_grid(n, "tie_corrected")
 
     def weights(self, contribution: Contribution, role: Role, shapes: Shapes) -> dict[str, Floats]:
         """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
@@ -248,7 +256,7 @@ class Explained(Level):
 
     def deviations(self, shapes: Shapes) -> Floats:
         """Return s of either owner's noise in each of the k products of a source, (sources, m_B or 1)."""
-        return deviations(joined(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
+        return deviations(stack_scales(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
 
     def _steps(self, shapes: Shapes) -> Ints:
         """Return that noise in steps of what is opened, rounded up."""
@@ -283,7 +291,7 @@ class Explained(Level):
             mine, other = stated.defined, Role.SOURCE if role is Role.TARGET else Role.TARGET
             width = 2 * math.sqrt(min(0.5, 3 * others / n))
             if other not in self.whitening_roles:
-                width, others = untied(n) * math.sqrt(others), 1
+                width, others = untied_range(n) * math.sqrt(others), 1
             own_scales = self.grid(role, "ranges", n, len(stated.constant), mine).scales(stated.vectors)
             s = deviations(Scales(np.array([width])), own_scales, self.plan.privacy.loss)[0]
             s, k = s * math.sqrt(sources), others * (mine if role in self.whitening_roles else 1)

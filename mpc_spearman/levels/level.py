@@ -26,7 +26,15 @@ from mpc_spearman.levels.inputs import InputNoise, foresee, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.advice import on_inputs
-from mpc_spearman.privacy.scales import Grid, Scales, Stated, columns, input_deviations, sums, untied
+from mpc_spearman.privacy.scales import (
+    Grid,
+    Scales,
+    Stated,
+    column_grid,
+    input_deviations,
+    sum_grid,
+    untied_range,
+)
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
@@ -153,8 +161,8 @@ class Level(ABC):
         """
         if not self.noisy:
             return Factors(np.ones(ranks.m))
-        allowed = columns(ranks.n, self.plan.estimator).scales(stated.vectors)
-        of_sum = sums(ranks.n, ranks.m).scales(stated.sum)
+        allowed = column_grid(ranks.n, self.plan.estimator).scales(stated.vectors)
+        of_sum = sum_grid(ranks.n, ranks.m).scales(stated.sum)
         source, target = self.resolutions(shapes)
         return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)
 
@@ -164,13 +172,13 @@ class Level(ABC):
 
     def stated_ranges(self, stated: Statements, role: Role, n: int) -> Floats:
         """Return each column's stated range in a run of n rows, in ranges of a column without ties, (m,)."""
-        return columns(n, self.plan.estimator).scales(stated.vectors).widths / untied(n)
+        return column_grid(n, self.plan.estimator).scales(stated.vectors).widths / untied_range(n)
 
     def weakened(self, shapes: Shapes, names: Sequence[str]) -> list[str]:
         """Say which of the target's columns the choice of rows may have weakened, where means are known."""
         if not (self.owners_add and self.of_features and names and rows_differ(self.plan)):
             return []
-        flags = reading.weakened(shapes.of_target.widths / untied(shapes.n), shapes.n)
+        flags = reading.weakened(shapes.of_target.widths / untied_range(shapes.n), shapes.n)
         owner = self.plan.parties.target.name
         return result_warnings.weakened(
             [f"{owner}: {name}" for name, flag in zip(names, flags, strict=True) if flag]
@@ -258,19 +266,19 @@ class Level(ABC):
         """
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
         n, of_values, lengths = shapes.n, self.plan.privacy.unit == "value", (1.0, 1.0)
-        own_scales, error = columns(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
-        moving, other_scales = own_scales.widths > 0, Scales(np.array([untied(n)]), others)
+        own_scales, error = column_grid(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
+        moving, other_scales = own_scales.widths > 0, Scales(np.array([untied_range(n)]), others)
         numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
         if "coefficients" in (self.plan.results.target, self.plan.results.sources):
             numbers = "coefficients"
             less = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
         elif role is Role.SOURCE:
             count = max(1, stated.defined)
-            own_scales = Scales(sums(n, len(own_scales.widths)).scales(stated.sum).widths / count)
+            own_scales = Scales(sum_grid(n, len(own_scales.widths)).scales(stated.sum).widths / count)
             lengths = (max(stated.length, 1 / n), 1.0)
             error *= lengths[0]
         else:  # of a mean of columns that are independent
-            width = min(untied(n), 2 * math.sqrt(2 * math.log(n) / (n * others)))
+            width = min(untied_range(n), 2 * math.sqrt(2 * math.log(n) / (n * others)))
             other_scales, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(others))
             error *= lengths[1]
         sides = (Role.SOURCE, Role.TARGET) if role is Role.SOURCE else (Role.TARGET, Role.SOURCE)

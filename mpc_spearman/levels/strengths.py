@@ -30,7 +30,7 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
-from mpc_spearman.privacy.scales import Grid, Stated, deviations, most_noise, summed
+from mpc_spearman.privacy.scales import Grid, Stated, add_scales, deviations, most_noise
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
@@ -134,7 +134,7 @@ class Strengths(Level):
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for a source's sum of columns, or for the target's columns."""
         is_source = role is Role.SOURCE
-        exact = scales.sums(n, features) if is_source else scales.columns(n, self.plan.estimator)
+        exact = scales.sum_grid(n, features) if is_source else scales.column_grid(n, self.plan.estimator)
         if not field.startswith("multiplied"):
             return exact
         loss = self.plan.privacy.loss
@@ -165,7 +165,7 @@ class Strengths(Level):
             covered[target] = list(shapes.features)
         of_target, loss = shapes.of_multiplied(target), self.plan.privacy.loss
         return {
-            owner: deviations(summed(map(shapes.of_multiplied, sources)), of_target, loss).ravel()
+            owner: deviations(add_scales(map(shapes.of_multiplied, sources)), of_target, loss).ravel()
             for owner, sources in covered.items()
         }
 
@@ -194,7 +194,7 @@ class Strengths(Level):
         the number of columns.
         """
         encoding = self.encoding(shapes)
-        exact = shapes.n * summed(shapes.of_sources).widths[0] * shapes.of_target.widths / 4
+        exact = shapes.n * add_scales(shapes.of_sources).widths[0] * shapes.of_target.widths / 4
         appended = encoding.columns if self.plan.estimator == "paper" else 0
         steps = sum(self._steps(shapes).values(), np.zeros(shapes.m_target))
         noise = REACH * steps / encoding.source_scale / encoding.target_scale

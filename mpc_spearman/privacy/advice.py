@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 from mpc_spearman.config import Plan
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import SLACK, untied
+from mpc_spearman.privacy.scales import SLACK, untied_range
 from mpc_spearman.statistics.explained import SPREAD
 
 _FEWEST, _MOST = 10, 10**12
@@ -42,7 +42,7 @@ def noise_ratio(plan: Plan, rows: int, source: int, target: int) -> float:
     their whole variation, noise included, over the most that is useful.
     """
     mu, sources = separation(plan.privacy.loss), len(plan.parties.sources)
-    width, of_target = SLACK * untied(rows), typical_diameter(target, rows)
+    width, of_target = SLACK * untied_range(rows), typical_diameter(target, rows)
     if plan.reveal in ("explained", "canonical"):
         apart, other_apart = (2 * math.sqrt(min(0.5, 3 * columns / rows)) for columns in (source, target))
         products, other = source, width * math.sqrt(of_target)

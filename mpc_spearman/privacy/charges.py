@@ -1,9 +1,10 @@
 """How much an owner's runs revealed to each partner: one sum per partner, over all levels and plans.
 
 Noise is fresh in every run, so losses add up (:mod:`mpc_spearman.privacy.loss`), whatever rows and columns
-the runs used. A partner is recognised by its name or key in an earlier run; whoever has a name of one and the
-key of another is both. A run without noise (``results.precision: exact``) has no bound: it is listed, but not
-in the sum. So is the coordinator's own exact copy at ``coefficients`` and ``differences``.
+the runs used. A partner is recognised by its name or its key in an earlier run. If it has the name of one
+earlier partner and the key of another, both are this partner. A run without noise (``results.precision:
+exact``) has no bound: it is listed, but not in the sum. So is the coordinator's own exact copy at
+``coefficients`` and ``differences``.
 
 A run has a line when it starts (`Started`), before anything about the table is sent, and one that charges it
 (`Charge`), before anything that is computed from columns is sent. If it fails, a line says how (`Ended`), and
@@ -22,18 +23,18 @@ from mpc_spearman.config.fields import Section
 from mpc_spearman.data.refusals import show
 from mpc_spearman.version import __version__
 
-#: What others learn of a run before it is charged: how many rows and columns the owner has, or also which of
-#: their own rows it has.
+#: What others learn in a run before it is charged: how many rows and columns the owner has, or also which of
+#: their rows the owner has too.
 SIZES, COMMON_ROWS = "sizes", "common rows"
 
 
-class Told(Section):
-    """What one partner gets from a run.
+class PartnerLoss(Section):
+    """What one partner gets from a run, and its privacy loss.
 
-    `what` is a grant or the level, ``nothing`` for a partner that gets no results, ``statements`` for one
-    that gets only those about vectors with noise on inputs, and of a run that has only started ``sizes`` or
-    ``common rows``. `loss` is ρ, None for exact numbers, which have no bound. What a noisy number cannot
-    reach, and the coordinator's own exact copy, is not `counted`, only listed. Losses of different units
+    `what` is a grant or the level; ``nothing`` for a partner without results; ``statements`` for one that
+    gets only those about vectors with noise on inputs; ``sizes`` or ``common rows`` if the run has only
+    started. `loss` is ρ, None for exact numbers, which have no bound. A partner without noisy numbers, and
+    the coordinator's own exact copy, are not `counted`, only listed. Losses of different units
     (``privacy.unit``) are not added up. `identity` is the partner's public key in the plan, or empty.
     """
 
@@ -47,10 +48,10 @@ class Told(Section):
 class ChargedRun(Section):
     """What an owner's run reveals to each partner.
 
-    `id` is the run's, and `plan` the shared plan's digest, both hexadecimal; `name` is that of the plan's
-    file, `purpose` the plan's. `rows` and `columns` are the owner's in this run: when it starts those of its
-    table, when it is charged those that are used. `limit` is ``policy.lifetime``. Ledgers of earlier versions
-    have no `id`, `name`, `purpose` and `limit`.
+    `told` has what each partner gets. `id` is the run's, and `plan` the shared plan's digest, both
+    hexadecimal; `name` is the name of the plan's file, `purpose` the plan's purpose. `rows` and `columns` are
+    the owner's: when the run starts those of its table, when it is charged those that the run uses. `limit`
+    is ``policy.lifetime``. Ledgers of earlier versions have no `id`, `name`, `purpose` and `limit`.
     """
 
     party: str
@@ -58,7 +59,7 @@ class ChargedRun(Section):
     version: str = __version__
     rows: int
     columns: int
-    told: dict[str, Told]
+    told: dict[str, PartnerLoss]
     id: str = ""
     name: str = ""
     purpose: str = ""
@@ -66,20 +67,20 @@ class ChargedRun(Section):
 
 
 class Started(Section):
-    """A run that has started, when, and under which approval: what others learn before it is charged."""
+    """A run that has started: when, under which approval, and what others learn before it is charged."""
 
     time: str
     started: ChargedRun
     approval: str = ""
 
     @property
-    def tells_members(self) -> bool:
+    def reveals_members(self) -> bool:
         """Whether others learn which of their rows the owner's table has."""
-        return any(told.what == COMMON_ROWS for told in self.started.told.values())
+        return any(loss.what == COMMON_ROWS for loss in self.started.told.values())
 
 
 class Charge(Section):
-    """A run that was allowed, when, and by which approval. It counts though it may have failed since."""
+    """A run that was allowed: when, and by which approval. It counts, unless an `Ended` takes it back."""
 
     time: str
     run: ChargedRun
@@ -87,10 +88,10 @@ class Charge(Section):
 
 
 class Ended(Section):
-    """How a run ended that failed: an error's class, whose it was, and the phase.
+    """How a run failed: the class of the error, the party that had it, and the phase.
 
-    `rows` are the rows that all have, if the parties have found them. `taken_back` says that the run's charge
-    does not count: nothing had left that depends on the rows of the run, but their number.
+    `rows` is the number of common rows, if the parties have computed it. With `taken_back` the run's charge
+    does not count, because nothing was sent that depends on the rows of the run, except their number.
     """
 
     time: str
@@ -121,9 +122,9 @@ Entry = Started | Charge | Ended | Forgotten
 
 @dataclass
 class Balance:
-    """Sums of ρ by unit over one partner's counted runs, under all its names and keys.
+    """One partner's counted runs, under all its names and keys, and their sums of ρ by unit.
 
-    `exact` of these runs have no bound.
+    `exact` is how many of these runs have no bound.
     """
 
     names: set[str] = field(default_factory=set)
@@ -142,9 +143,9 @@ class Balance:
         for part in ("runs", "row", "value", "exact"):
             setattr(self, part, getattr(self, part) + getattr(other, part))
 
-    def is_of(self, name: str, told: Told) -> bool:
-        """Tell whether a run's partner is this one."""
-        return name in self.names or (bool(told.identity) and told.identity in self.identities)
+    def is_of(self, name: str, loss: PartnerLoss) -> bool:
+        """Return whether a run's partner is this one."""
+        return name in self.names or (bool(loss.identity) and loss.identity in self.identities)
 
 
 def taken_back(entries: Iterable[Entry]) -> set[str]:
@@ -153,47 +154,49 @@ def taken_back(entries: Iterable[Entry]) -> set[str]:
 
 
 def balances(entries: Sequence[Entry]) -> list[Balance]:
-    """Add up the losses of each partner, in order of first appearance."""
-    known, without = list[Balance](), taken_back(entries)
+    """Return the balance of each partner, in order of first appearance."""
+    partners, uncounted = list[Balance](), taken_back(entries)
     for entry in entries:
-        if isinstance(entry, Charge) and entry.run.id not in without:
-            known = _added(known, entry.run.told, entry.time)
+        if isinstance(entry, Charge) and entry.run.id not in uncounted:
+            partners = _with_run(partners, entry.run.told, entry.time)
         elif isinstance(entry, Forgotten):
-            known = [
-                Balance(one.names, one.identities) if entry.partner in one.names else one for one in known
+            partners = [
+                Balance(one.names, one.identities) if entry.partner in one.names else one for one in partners
             ]
-    return known
+    return partners
 
 
-def _added(known: list[Balance], told: Mapping[str, Told], time: str) -> list[Balance]:
-    """Return balances with one run more; those that turn out to be of one partner become one."""
-    for name, one in told.items():
-        if one.counted:
-            total = Balance({name}, {one.identity} - {""}, 1, since=time, exact=int(one.loss is None))
-            setattr(total, one.unit, one.loss or 0.0)
-            same = [balance for balance in known if balance.is_of(name, one)]
+def _with_run(partners: list[Balance], losses: Mapping[str, PartnerLoss], time: str) -> list[Balance]:
+    """Return the balances after one more run; balances that turn out to be one partner's are merged."""
+    for name, loss in losses.items():
+        if loss.counted:
+            total = Balance({name}, {loss.identity} - {""}, 1, since=time, exact=int(loss.loss is None))
+            setattr(total, loss.unit, loss.loss or 0.0)
+            same = [balance for balance in partners if balance.is_of(name, loss)]
             for balance in same:
                 total.add(balance)
-            place = known.index(same[0]) if same else len(known)
-            known = [balance for balance in known if balance not in same]
-            known.insert(place, total)
-    return known
+            place = partners.index(same[0]) if same else len(partners)
+            partners = [balance for balance in partners if balance not in same]
+            partners.insert(place, total)
+    return partners
 
 
-def over_lifetime(told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float) -> Iterator[str]:
-    """Say for which partners a run would exceed ``policy.lifetime``; nothing if it may be charged."""
-    for after in _added(balances(entries), told, ""):
-        run = {name: one for name, one in told.items() if one.counted and after.is_of(name, one)}
+def over_lifetime(
+    losses: Mapping[str, PartnerLoss], entries: Sequence[Entry], lifetime: float
+) -> Iterator[str]:
+    """Yield a sentence for each partner with which a run would exceed ``policy.lifetime``."""
+    for after in _with_run(balances(entries), losses, ""):
+        run = {name: loss for name, loss in losses.items() if loss.counted and after.is_of(name, loss)}
         for unit, total in (("row", after.row), ("value", after.value)):
-            losses = [one.loss or 0.0 for one in run.values() if one.unit == unit]
-            if not sum(losses) or total <= lifetime * (1 + 1e-9):
+            added = [loss.loss or 0.0 for loss in run.values() if loss.unit == unit]
+            if not sum(added) or total <= lifetime * (1 + 1e-9):
                 continue
-            before, runs = max(0.0, total - sum(losses)), after.runs - len(run)
+            before, runs = max(0.0, total - sum(added)), after.runs - len(run)
             earlier = f"{before:g} in {runs} runs since {after.since}" if runs else "nothing yet"
-            left = (lifetime - before) / len(losses)
+            left = (lifetime - before) / len(added)
             less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
             yield (
-                f"{_one_partner(after.names)} was told {earlier}, this run would add {sum(losses):g}, and "
+                f"{_one_partner(after.names)} has used {earlier}, this run would add {sum(added):g}, and "
                 f"policy.lifetime allows {lifetime:g} in all. To go on, {less}grant it nothing (results, "
                 "opened_to), or raise policy.lifetime."
             )
@@ -204,17 +207,20 @@ def _one_partner(names: Collection[str]) -> str:
     return f"{', '.join(others)} and {last} (one partner, by name or key)" if others else last
 
 
-def new_partners(told: Mapping[str, Told], entries: Sequence[Entry]) -> Iterator[str]:
-    """Say which partners are new to a ledger that has entries, whose key has changed, and who became one."""
-    known = balances(entries)
-    for name, one in told.items():
-        if not (known and one.counted):
+def new_partners(losses: Mapping[str, PartnerLoss], entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield a sentence for each new partner, each changed key, and each two partners that are one.
+
+    Nothing for a ledger that has no charges yet.
+    """
+    partners = balances(entries)
+    for name, loss in losses.items():
+        if not (partners and loss.counted):
             continue
-        same = [balance for balance in known if balance.is_of(name, one)]
-        named = set[str]().union(*(balance.identities for balance in same if name in balance.names))
+        same = [balance for balance in partners if balance.is_of(name, loss)]
+        identities = set[str]().union(*(balance.identities for balance in same if name in balance.names))
         if not same:
             yield f"{show(name)} is new in the ledger: its sum begins with this run"
-        elif one.identity and named and one.identity not in named:
+        elif loss.identity and identities and loss.identity not in identities:
             yield f"{show(name)} has another key than in the ledger; its sum continues"
         if len(same) > 1:
             names = set[str]().union(*(balance.names for balance in same))

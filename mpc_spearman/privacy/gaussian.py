@@ -41,7 +41,7 @@ _STRIPS = 32 * REACH
 _TOP = 1600
 #: Of each strip k: not below the largest density in it, for any σ, which is less than 32 strips.
 _WEIGHTS = np.ceil(_TOP * np.exp(-np.square(np.arange(_STRIPS + 1) / 32) / 2) + 1e-6).astype(np.int64)
-#: The strip of each 16-bit number; the rest are for one beyond every reach, which is never kept.
+#: The strip of each 16-bit number; the rest stand for a strip beyond ``REACH``, which is never kept.
 _STRIP_OF = np.full(1 << 16, _STRIPS)
 _STRIP_OF[: _WEIGHTS[:-1].sum()] = np.repeat(np.arange(_STRIPS), _WEIGHTS[:-1])
 
@@ -67,7 +67,7 @@ def discrete_gaussian(sigma: NDArray[np.int64]) -> NDArray[np.int64]:
 def _propose(
     sigma: NDArray[np.int64], margin: float = _MARGIN
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Draw a candidate for each σ, and say which are kept; within the margin digits decide."""
+    """Return a candidate for each σ, and which of them are kept; within the margin more digits decide."""
     words, uniform = _random(sigma.size, np.uint64), _random(sigma.size, np.uint32)
     strip = _STRIP_OF[_random(sigma.size, np.uint16)]
     j = np.maximum(np.frexp(sigma.astype(np.float64))[1] - 5, 0)
@@ -84,7 +84,7 @@ def _propose(
 
 
 def _below(uniform: int, weight: int, x: int, sigma: int) -> bool:
-    """Return whether weight times the uniform number that begins with these bits is below the density."""
+    """Return whether `weight` times a uniform number with first bits `uniform` is below the density."""
     bits = _BITS
     while True:
         digits = bits // 3 + 20  # 10^-digits is far below 2^-bits

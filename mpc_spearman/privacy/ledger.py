@@ -2,8 +2,8 @@
 
 The first line has the format's number; every other line an entry (:mod:`mpc_spearman.privacy.charges`) and a
 check, SHA-256 over the check before it and the entry. Lines are only ever added, under a lock on the file.
-A line that is damaged, cut short or of another format is refused, never skipped. Missing lines at the end, as
-in an old copy, are not noticed.
+A line that is damaged, cut short or of another format is refused, never skipped. Lines that are missing at
+the end, as in an old copy, cannot be detected.
 
 Ledgers of earlier formats are continued. Runs of version 0.2 (format 1) are listed and not counted.
 """
@@ -35,8 +35,8 @@ from mpc_spearman.privacy.charges import (
     Ended,
     Entry,
     Forgotten,
+    PartnerLoss,
     Started,
-    Told,
     balances,
     new_partners,
     over_lifetime,
@@ -64,21 +64,21 @@ class Ledger:
 
         `OutputError` if the file exists, which is never replaced, or cannot be made.
         """
-        made = cls(path)
-        create_once(made.path, canonical({"ledger": FORMAT}).encode() + b"\n", durable=True)
-        return made
+        ledger = cls(path)
+        create_once(ledger.path, canonical({"ledger": FORMAT}).encode() + b"\n", durable=True)
+        return ledger
 
     def check(
-        self, party: str, told: Mapping[str, Told], lifetime: float, approval: Approval | None = None
+        self, party: str, losses: Mapping[str, PartnerLoss], lifetime: float, approval: Approval | None = None
     ) -> None:
-        """Refuse what `charge` would refuse, before anyone is met."""
+        """Refuse, before the parties meet, a run that `charge` would refuse."""
         entries = self.entries()
         if approval is not None:
             check_used(approval, entries)
-        self._refuse(party, told, entries, lifetime)
+        self._refuse(party, losses, entries, lifetime)
 
     def start(self, run: ChargedRun, approval: Approval | None = None) -> None:
-        """Write down that a run starts; it is on the disk when this returns.
+        """Write that a run starts; the line is on the disk when this returns.
 
         `ApprovalError` if the approval is used up.
         """
@@ -89,17 +89,17 @@ class Ledger:
             self._add(file, check, Started(time=now(), started=run, approval=_digest(approval)))
 
     def end(self, entry: Ended) -> None:
-        """Write down how a run failed."""
+        """Write how a run failed."""
         with self._opened("r+b") as file:
             _, check = self._read(file)
             self._add(file, check, entry)
 
     def charge(self, run: ChargedRun, lifetime: float, approval: Approval | None = None) -> list[str]:
-        """Write a run down, perhaps as one of an approval's. It is on the disk when this returns.
+        """Write a run, and its approval if it has one; the line is on the disk when this returns.
 
-        Returns what the owner should know: partners that are new, and keys that have changed. Nothing is
-        written if a partner would be told more than `lifetime` (``policy.lifetime``) in all, `PolicyError`,
-        or the approval is used up, `ApprovalError`.
+        Returns sentences for the owner: on partners that are new, and keys that have changed. Nothing is
+        written if a partner's losses would exceed `lifetime` (``policy.lifetime``), `PolicyError`, or if the
+        approval is used up, `ApprovalError`.
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
@@ -110,14 +110,14 @@ class Ledger:
         return list(new_partners(run.told, entries))
 
     def _refuse(
-        self, party: str, told: Mapping[str, Told], entries: Sequence[Entry], lifetime: float
+        self, party: str, losses: Mapping[str, PartnerLoss], entries: Sequence[Entry], lifetime: float
     ) -> None:
-        refusals = list(over_lifetime(told, entries, lifetime))
+        refusals = list(over_lifetime(losses, entries, lifetime))
         if refusals:
             who = f"party {party} does not allow this run: "
-            out = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"
-            more = f"If a partner no longer keeps results: {out}"
-            raise PolicyError("\n".join([*(who + text for text in refusals), more]))
+            command = f"mpc-spearman ledger {self.path} --forget PARTNER REASON"
+            hint = f"If a partner no longer keeps results: {command}"
+            raise PolicyError("\n".join([*(who + text for text in refusals), hint]))
 
     def forget(self, partner: str, reason: str) -> None:
         """Stop counting a partner's earlier results. The earlier lines stay, and the reason is recorded.
@@ -140,7 +140,7 @@ class Ledger:
             self._add(file, check, entry)
 
     def entries(self) -> list[Entry]:
-        """Return all that was written down, oldest first."""
+        """Return all entries, oldest first."""
         with self._opened("rb") as file:
             return self._read(file)[0]
 
@@ -148,16 +148,17 @@ class Ledger:
     def _opened(self, mode: str) -> Iterator[FileIO]:
         """Open and lock the file."""
         try:
-            # Unbuffered: what is not written whole must not be tried again on closing. A pipe does not block.
+            # Unbuffered: a line that was written in part must not be written again on closing. With
+            # O_NONBLOCK a pipe does not block.
             with FileIO(
                 self.path, mode, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)
             ) as file:
-                about = os.fstat(file.fileno()).st_mode
-                if not stat.S_ISREG(about):
+                permissions = os.fstat(file.fileno()).st_mode
+                if not stat.S_ISREG(permissions):
                     raise PlanError(f"{_SETTING}: {self.path} is not a regular file")
                 fcntl.flock(file, fcntl.LOCK_SH if mode == "rb" else fcntl.LOCK_EX)
-                self._header(file)  # another file is refused as that, whoever may read it
-                check_private(self.path, about, _SETTING)
+                self._header(file)  # first, so that a file that is no ledger is refused for that
+                check_private(self.path, permissions, _SETTING)
                 yield file
         except FileNotFoundError:
             raise PlanError(
@@ -168,7 +169,7 @@ class Ledger:
             raise PlanError(f"{_SETTING}: {self.path} cannot be used: {error.strerror}") from None
 
     def _header(self, file: FileIO) -> str:
-        """Read the first line; return what the first check is over."""
+        """Read the first line; return the text that the first entry's check begins with."""
         file.seek(0)
         try:
             content = json.loads(file.readline())
@@ -214,14 +215,14 @@ class Ledger:
 
 
 def check_used(approval: Approval, entries: Sequence[Entry], run: str = "") -> None:
-    """Refuse an approval that other runs than this one have used up; raises `ApprovalError`.
+    """Raise `ApprovalError` for an approval that other runs than this one have used up.
 
-    A run uses it if its charge counts, or if it has told others whom the owner's table has.
+    A run uses it if its charge counts, or if others have learnt from it which rows the owner's table has.
     """
     charges = [one for one in entries if isinstance(one, Charge) and one.approval == approval.digest]
     charges = [one for one in charges if one.run.id not in taken_back(entries)]
-    members = [one for one in entries if isinstance(one, Started) and one.approval == approval.digest]
-    runs = {one.started.id for one in members if one.tells_members} | {one.run.id for one in charges} - {""}
+    starts = [one for one in entries if isinstance(one, Started) and one.approval == approval.digest]
+    runs = {one.started.id for one in starts if one.reveals_members} | {one.run.id for one in charges} - {""}
     used = len(runs - {run}) + sum(not one.run.id for one in charges)  # earlier versions gave runs no id
     if used >= approval.runs:
         raise ApprovalError(
@@ -235,7 +236,7 @@ def _digest(approval: Approval | None) -> str:
 
 
 def _append(file: FileIO, text: str) -> None:
-    """Add a line, whole and on the disk, or leave the file as it was."""
+    """Add a whole line, and sync it to the disk; if that fails, leave the file as it was."""
     line = text.encode() + b"\n"
     size = file.seek(0, os.SEEK_END)
     try:
@@ -258,13 +259,15 @@ def _parsed(entry: Mapping[str, Any]) -> Entry:
     run = entry["run"]
     if "own" not in run:
         return Charge.model_validate(entry)
-    # Of version 0.2, whose rules are gone: it is listed and not counted.
-    told = {name: Told(what=peer["grant"], loss=None, counted=False) for name, peer in run["peers"].items()}
+    # A run of version 0.2, which had other rules, is listed and not counted.
+    losses = {
+        name: PartnerLoss(what=peer["grant"], loss=None, counted=False) for name, peer in run["peers"].items()
+    }
     rows, columns = run["own"]["n"], len(run["columns"])
-    of_then = ChargedRun(party="", plan=run["plan"], version="0.2", rows=rows, columns=columns, told=told)
-    return Charge(time=entry["time"], run=of_then, approval=entry.get("approval", ""))
+    charged = ChargedRun(party="", plan=run["plan"], version="0.2", rows=rows, columns=columns, told=losses)
+    return Charge(time=entry["time"], run=charged, approval=entry.get("approval", ""))
 
 
 def now() -> str:
-    """Return the time of an entry that is written now."""
+    """Return the present time as entries have it."""
     return f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"

@@ -19,9 +19,9 @@ def guess(loss: float) -> float:
 
 
 def in_words(loss: float, unit: str, exact: str = "", having: str = "one party's results of this run") -> str:
-    """Say in a sentence what a loss promises against an attacker who has what it says.
+    """Return a sentence on what a loss promises against an attacker who has `having`.
 
-    It does not hold for the results of a party that has `exact` ones.
+    `exact` names the parties, if any, whose results are exact, which the promise does not cover.
     """
     what = "rows" if unit == "row" else "values of one column"
     but = f", except {exact}, whose own are exact" if exact else ""

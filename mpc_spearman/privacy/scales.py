@@ -1,12 +1,12 @@
 """The scales of owners' vectors, and the standard deviation of noise that follows from them.
 
-A level multiplies vectors a_p of one side with vectors b_q of the other. An owner states of its own vectors
+A level multiplies vectors a_p of one side with vectors b_q of the other. An owner states about its vectors
 
     R_p  the range of a vector, max - min; 0 of a constant one, which gets no noise and does not count below,
     D    the diameter, max_ij Σ_p ((a_pi - a_pj)/R_p)² over all pairs of rows; at most the number of vectors.
 
-Both are rounded up to a grid, which the others learn. R is a multiple of the range of a column without ties,
-times 1 + 2^-6, so that a few ties do not show: it is that times a power of 2^(1/4). D is a power of 2^(1/4),
+Both are rounded up to a grid, and the others learn the rounded values. R is the range of a column without
+ties, times 1 + 2^-6, so that a few ties do not show, and times a power of 2^(1/4). D is a power of 2^(1/4),
 unless that exceeds the number of vectors. They are equal for neighbouring tables. Each number gets noise of
 
     s_pq = R_p·R_q·√(D_A·D_B)/μ,    μ = √(2ρ),    ρ = privacy.loss,
@@ -33,18 +33,18 @@ from mpc_spearman.statistics.columns import Floats, Ints
 #: The step of a constant vector, whose range is 0. Any other stands for a factor of 2^(step/4).
 NOTHING = -(2**15)
 _HIGHEST = 2**10
-#: What every range is stated larger than it is.
+#: The factor by which every range is stated larger than it is.
 SLACK = 1 + 2.0**-6
 #: The least range of a sum of columns, in ranges of a column without ties: above what float64 rounds.
 LEAST_OF_SUM = 2.0**-16
-_FLOAT64 = 1 + 2.0**-30  # above what all roundings of float64 here can take off
+_FLOAT64 = 1 + 2.0**-30  # makes up for all roundings of float64 in this module
 _LEAST = 2.0**-8  # below every diameter
-_EXACT, _FARTHEST = 20_000, 4096  # rows whose pairs are all compared, or, of more rows, the farthest out
+_EXACT, _FARTHEST = 20_000, 4096  # up to so many rows, all pairs are compared; else pairs of the farthest
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """R of each of some vectors, (m,), 0 of constant ones, and their diameter D."""
+    """R of each vector, (m,), 0 for constant ones, and the vectors' diameter D."""
 
     widths: Floats
     spread: float = 1.0
@@ -70,14 +70,14 @@ class Grid:
         return 0.0 if step == NOTHING else SLACK * min(self.unit * float(2.0 ** (step / 4)), self.most)
 
     def scales(self, stated: Stated) -> Scales:
-        """Return the scales that an owner's statement stands for."""
+        """Return the scales that an owner's statement means."""
         widths = np.array([self.width(step) for step in stated.ranges])
         return Scales(widths, min(2.0 ** (stated.diameter / 4), max(1, int((widths > 0).sum()))))
 
     def stated(self, vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]) -> Stated:
-        """Return what to state of vectors, integers (m, rows).
+        """Return the statement about vectors, integers (m, rows).
 
-        Vectors are those that are multiplied, without entries that no exchange of rows changes. `units`
+        These are the vectors that are multiplied, without entries that no exchange of rows changes. `units`
         convert each to published numbers: 1/‖x‖ for coefficients. A vector with unit 0 counts as constant.
         """
         scaled = widths(vectors) * np.asarray(units)
@@ -87,7 +87,10 @@ class Grid:
         return Stated(steps, step_up(max(diameter(vectors, factors), _LEAST)))
 
     def problem(self, stated: Stated, *, of_length_1: bool) -> str | None:
-        """Return what is impossible in an owner's statement, of vectors `of_length_1` or less."""
+        """Return what is impossible in an owner's statement, or None.
+
+        Its vectors have length 1 if `of_length_1`, and otherwise at most 1.
+        """
         least_diameter = stated.least_diameter if of_length_1 else step_up(_LEAST)
         moving = [step for step in stated.ranges if step != NOTHING]
         for step in moving:
@@ -102,7 +105,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Stated:
-    """What one owner states of its m vectors, in steps: each R (``NOTHING`` for 0), and D."""
+    """What one owner states about its m vectors, in steps: each R (``NOTHING`` for 0), and D."""
 
     ranges: tuple[int, ...]
     diameter: int = 0
@@ -111,31 +114,31 @@ class Stated:
     def least_diameter(self) -> int:
         """The least possible step of D of vectors of length 1 with these ranges.
 
-        A maximum over pairs of rows is at least the mean over them. That of ((a_pi - a_pj)/R_p)² is
-        2/((n - 1)·R_p²), which is more than 1/6 for the range of a column without ties, and is inversely
-        proportional to R_p².
+        A maximum over pairs of rows is at least the mean over them. The mean of ((a_pi - a_pj)/R_p)² is
+        2/((n - 1)·R_p²). For the range of a column without ties that is more than 1/6.
         """
         times = (SLACK * 2.0 ** (step / 4) for step in self.ranges if step != NOTHING)
         return step_up(max(sum(one**-2 for one in times) / 6, _LEAST))
 
     def with_untied(self) -> Stated:
-        """State for constant vectors what one without ties would state."""
+        """Return the statement in which constant vectors have the range of a column without ties."""
         stated = Stated(tuple(0 if step == NOTHING else step for step in self.ranges), self.diameter)
         return Stated(stated.ranges, max(stated.diameter, stated.least_diameter))
 
 
-def columns(rows: int, estimator: str) -> Grid:
+def column_grid(rows: int, estimator: str) -> Grid:
     """Return the grid for single columns.
 
     Half of the rows in each of two groups have the least range: 1/√3 of that without ties in a long table
     (under ``paper`` 1/2), and a single row that stands apart has the most.
     """
-    return Grid(untied(rows), untied(rows) / (2 if estimator == "paper" else math.sqrt(3)), math.sqrt(2))
+    unit = untied_range(rows)
+    return Grid(unit, unit / (2 if estimator == "paper" else math.sqrt(3)), math.sqrt(2))
 
 
-def sums(rows: int, columns: int) -> Grid:
+def sum_grid(rows: int, columns: int) -> Grid:
     """Return the grid for sums, or means, of at most so many columns, which can cancel each other out."""
-    return Grid(untied(rows), LEAST_OF_SUM * untied(rows), max(1, columns) * math.sqrt(2))
+    return Grid(untied_range(rows), LEAST_OF_SUM * untied_range(rows), max(1, columns) * math.sqrt(2))
 
 
 def widths(vectors: NDArray[np.signedinteger[Any]]) -> Ints:
@@ -158,11 +161,11 @@ def width_of_sum(vectors: NDArray[np.signedinteger[Any]], units: Sequence[float]
 
 
 def diameter(vectors: NDArray[Any], factors: Floats) -> float:
-    """Return max_ij Σ_p (f_p·(a_pi - a_pj))² over all pairs of rows of vectors, (m, rows), or a bound of it.
+    """Return max_ij Σ_p (f_p·(a_pi - a_pj))² over all pairs of rows of vectors, (m, rows), or a bound on it.
 
-    It is exact up to `_EXACT` rows. Of more, the `_FARTHEST` with the largest norms are compared with each
-    other, and ‖v_i - v_j‖ ≤ ‖v_i‖ + ‖v_j‖ is used for all other pairs. Which rows of equal norm are among
-    them changes nothing, as this bound is reached with any of them.
+    It is exact up to `_EXACT` rows. Of more rows, the `_FARTHEST` with the largest norms are compared with
+    each other, and ‖v_i - v_j‖ ≤ ‖v_i‖ + ‖v_j‖ bounds all other pairs. Among rows of equal norm it does not
+    matter which are compared, since the bound is the same.
     """
     norms = np.empty(vectors.shape[1])
     for rows, part in parts(vectors, max(1, BLOCK // len(vectors))):
@@ -187,41 +190,40 @@ def diameter(vectors: NDArray[Any], factors: Floats) -> float:
 
 
 def step_up(value: float) -> int:
-    """Return the least step whose scale is not below a value, but for what float64 rounds."""
+    """Return the least step whose scale is not below a value, up to float64's rounding."""
     return math.ceil(4 * math.log2(value) - 1e-11)
 
 
-def joined(owners: Iterable[Scales]) -> Scales:
-    """Stack the vectors of several sources: their diameters add up, for a row that all of them have."""
+def stack_scales(owners: Iterable[Scales]) -> Scales:
+    """Return the scales of several sources' vectors together; their diameters add up, as rows are common."""
     owners = list(owners)
     return Scales(np.concatenate([owner.widths for owner in owners]), sum(owner.spread for owner in owners))
 
 
-def untied(rows: int) -> float:
+def untied_range(rows: int) -> float:
     """Return the range of a column without ties, scaled to length 1."""
     return 2 * (rows - 1) / math.sqrt(rows * (rows * rows - 1) / 3)
 
 
-def summed(owners: Iterable[Scales]) -> Scales:
-    """Add up vectors, one of each source, to one, whose range is at most the sum of theirs."""
+def add_scales(owners: Iterable[Scales]) -> Scales:
+    """Return the scales of the sum of vectors, one of each source: its range is at most the ranges' sum."""
     return Scales(np.array([sum(float(owner.widths.sum()) for owner in owners)]))
 
 
 def most_noise(columns: int, owners: int, loss: float) -> float:
-    """Bound the noise of several owners together, relative to the largest mean of one column.
+    """Return a bound on the noise of several owners together, relative to the largest mean of one column.
 
-    It holds for any scales they state: R is at most √2·``SLACK`` of a vector's length, and D the number of
-    `columns`.
+    It holds for all possible scales: R is at most √2·``SLACK`` of a vector's length, D at most `columns`.
     """
     most = 2 * SLACK**2 * math.sqrt(columns) / separation(loss)
     return owners * (REACH * most * _FLOAT64 + 2.0**-20)
 
 
 def input_deviations(scales: Scales, loss: float, unit: str) -> Floats:
-    """Return σ of the noise on inputs of vectors with these scales, (m,), in each element.
+    """Return σ of the noise on each element of vectors with these scales, for noise on inputs: (m,).
 
     An exchange of rows i and j changes vector p by 2·(a_pi - a_pj)² in squared length. With ``privacy.unit:
-    value`` it is of one vector.
+    value`` it changes one vector only.
     """
     spread = 1.0 if unit == "value" else scales.spread
     return np.asarray(scales.widths * (math.sqrt(2 * spread) / separation(loss) * _FLOAT64))
@@ -230,7 +232,7 @@ def input_deviations(scales: Scales, loss: float, unit: str) -> Floats:
 def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> Floats:
     """Return s of every number, (rows, columns), for ρ = `loss`; 0 where one of the two is constant.
 
-    `others` is for ``privacy.unit: value``: how many columns of a receiver's come with one of the other side.
+    `others` is for ``privacy.unit: value``: how many columns of the other side an exchanged value meets.
     """
     spread = math.sqrt(rows.spread * columns.spread if others is None else others)
     return np.outer(rows.widths, columns.widths) * (spread / separation(loss) * _FLOAT64)

@@ -1,12 +1,12 @@
 """What an owner states about its columns, and how its vectors are kept within that.
 
-Partners may choose the rows of a run: by `rows`, `intersect` or a file of ids. So nothing that is computed
-from the rows of a run is stated without noise: it could show a single person's value. An owner's statements
-come from its whole table, the same whatever rows a run uses. If a vector's range, or the diameter, is larger
-on the rows of a run than was stated, the owner scales vectors down, and nobody else learns of it.
+Partners may choose the rows of a run: by `rows`, `intersect` or a file of ids. A number that is computed from
+these rows and stated without noise could show a single person's value. So an owner's statements come from its
+whole table, whatever rows a run uses. If a vector's range, or the diameter, is larger on the rows of a run
+than the owner stated, it scales its vectors down, and nobody else learns that.
 
-Without noise (``results.precision: exact``) nothing protects rows. Then statements are those of the rows of
-the run.
+Without noise (``results.precision: exact``) nothing protects rows. Then statements are about the rows of the
+run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from mpc_spearman.privacy.scales import (
     NOTHING,
     Scales,
     Stated,
-    columns,
+    column_grid,
     diameter,
     step_up,
-    sums,
+    sum_grid,
     width_of_sum,
     widths,
 )
@@ -37,10 +37,10 @@ from mpc_spearman.statistics.reading import mean_length
 class Statements:
     """What an owner states about its m columns."""
 
-    #: Which columns are constant, and how many are not; of whitened columns, how many directions they have.
+    #: Which columns are constant, and how many are not; for whitened columns, how many directions they have.
     constant: tuple[bool, ...]
     defined: int
-    #: R and D of the vectors that it contributes, one for each column, or whitened.
+    #: R and D of its vectors, one for each column, or whitened.
     vectors: Stated
     #: R of the sum of its columns.
     sum: Stated
@@ -50,39 +50,39 @@ class Statements:
     columns: Columns
     #: Share of missing cells of each column, (m,).
     gaps: Floats
-    #: ‖x‖ of each column, (m,), in lengths of a column without ties, rounded down; 0 of a constant column.
+    #: ‖x‖ of each column, (m,), in lengths of a column without ties, rounded down; 0 for a constant column.
     lengths: Floats
 
     @property
     def constants_hidden(self) -> Statements:
-        """The same, but constant columns state what one without ties would."""
+        """The same statements, but with constant columns as if they had no ties."""
         return replace(self, vectors=self.vectors.with_untied())
 
 
 def rows_differ(plan: Plan) -> bool:
-    """Return whether a run can use other rows than all of an owner's table, or in noise that matters."""
+    """Return whether a run with noise may use other rows than all rows of an owner's table."""
     return plan.results.precision != "exact" and (plan.alignment != "same" or plan.rows is not None)
 
 
 def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
-    """Compute what an owner states of its columns, from the ranks of its whole table.
+    """Return an owner's statements about its columns, from the ranks of its whole table.
 
-    Each range is stated larger by a factor, (m,), of ``policy.range``. Where rows can differ it is stated a
-    step larger, but not of a column whose range is that of one without ties. D is of the ranges without both,
-    and 1 + 2^-10 times as large, which allows for the rounding of vectors to integers.
+    Each range is stated larger by a factor, (m,), of ``policy.range``, and where rows can differ one step
+    larger, unless it is the range of a column without ties. D follows from the ranges without both. It is
+    stated 1 + 2^-10 times as large, which allows for the rounding of vectors to integers.
     """
     length, about = mean_length(ranks, plan.strength, plan.estimator), Columns.of(ranks)
-    stated = of_sum = Stated(())
+    vectors = of_sum = Stated(())
     if plan.results.precision != "exact":
         about = replace(about, skewness=rounded(about.skewness))
-        stated, of_sum = _ranges(plan, ranks, factors)
+        vectors, of_sum = _ranges(plan, ranks, factors)
     if rows_differ(plan):
         length = min(1.0, 2.0 ** (step_up(max(length, 2.0**-10)) / 4))
     if plan.privacy.unit == "value":
-        length = 1.0  # it changes with one value, and 1 is the most
+        length = 1.0  # the largest length: the true one changes with one value
     lengths = np.array([stated_length(term, ranks.n) for term in ranks.tie_terms])
     return Statements(
-        ranks.constant, ranks.defined, stated, of_sum, round(length, 9), about, ranks.gaps, lengths
+        ranks.constant, ranks.defined, vectors, of_sum, round(length, 9), about, ranks.gaps, lengths
     )
 
 
@@ -93,20 +93,21 @@ def stated_length(tie_term: int, n: int) -> float:
 
 
 def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:
-    grid, of_sum, slack = columns(ranks.n, plan.estimator), sums(ranks.n, ranks.m), rows_differ(plan)
+    """Return the statements about an owner's vectors, and about their sum."""
+    grid, of_sum, slack = column_grid(ranks.n, plan.estimator), sum_grid(ranks.n, ranks.m), rows_differ(plan)
     units = column_units(plan, ranks)
-    own_widths = widths(ranks.matrix) * units
-    steps = [grid.step(float(width)) if width else NOTHING for width in own_widths]
+    column_widths = widths(ranks.matrix) * units
+    steps = [grid.step(float(width)) if width else NOTHING for width in column_widths]
     larger = [
         NOTHING if step == NOTHING else grid.step(float(width * factor)) + (slack and step != 0)
-        for step, width, factor in zip(steps, own_widths, factors, strict=True)
+        for step, width, factor in zip(steps, column_widths, factors, strict=True)
     ]
     ranges = np.array([grid.width(step) for step in steps])
     scaled = np.divide(units, ranges, out=np.zeros(ranks.m), where=ranges > 0)
     most = diameter(ranks.matrix, scaled) * (1 + 2.0**-10) if scaled.any() else 1.0
-    width = width_of_sum(ranks.matrix, units.tolist()) + float(own_widths @ (factors - 1))
+    width = width_of_sum(ranks.matrix, units.tolist()) + float(column_widths @ (factors - 1))
     step = of_sum.step(width) + slack if ranks.defined else NOTHING
-    if plan.estimator == "paper" and not all(own_widths):
+    if plan.estimator == "paper" and not all(column_widths):
         # The product with a constant column is made of tie terms, which only noise hides.
         larger = [0 if step == NOTHING else step for step in larger]
         step = max(step, 0)
@@ -114,7 +115,7 @@ def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:
 
 
 def column_units(plan: Plan, ranks: Ranks) -> Floats:
-    """Return what ranks are multiplied by to give unit vectors, (m,): 1/‖x‖ (``paper``: 1/√N), or 0."""
+    """Return the factors that make unit vectors of ranks, (m,): 1/‖x‖ (``paper``: 1/√N), or 0 if constant."""
     full = total(ranks.n)
     norms = (full if plan.estimator == "paper" else full - term for term in ranks.tie_terms)
     return np.array(
@@ -124,9 +125,9 @@ def column_units(plan: Plan, ranks: Ranks) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """By what an owner's vectors of a run are multiplied, so that none exceeds what was stated.
+    """The factors of an owner's vectors in a run, which keep them within the owner's statements.
 
-    For each column, (m,), and for their sum; 1 where the rows of the run do not exceed it.
+    One for each column, (m,), and one for their sum; 1 if the rows of the run do not exceed the statement.
     """
 
     columns: Floats
@@ -136,17 +137,19 @@ class Factors:
 def factors(
     plan: Plan, ranks: Ranks, stated: Scales, of_sum: Scales, *, resolution: float, of_sum_resolution: float
 ) -> Factors:
-    """Compute them from the ranks of the rows of a run, and what was stated for as many rows.
+    """Return the factors for the ranks of a run's rows, given the stated scales for as many rows.
 
-    Elements of vectors are rounded to multiples of `resolution`, those of their sum of the other.
+    Elements of vectors are rounded to multiples of `resolution`, those of their sum to multiples of
+    `of_sum_resolution`.
     """
     units = column_units(plan, ranks)
-    own_widths, room = widths(ranks.matrix) * units, stated.widths - resolution
-    each = np.divide(room, own_widths, out=np.ones(ranks.m), where=(own_widths > room) & (own_widths > 0))
-    width, of_all = width_of_sum(ranks.matrix, units.tolist()), 1.0
+    column_widths, most = widths(ranks.matrix) * units, stated.widths - resolution
+    exceeding = (column_widths > most) & (column_widths > 0)
+    each = np.divide(most, column_widths, out=np.ones(ranks.m), where=exceeding)
+    width, sum_factor = width_of_sum(ranks.matrix, units.tolist()), 1.0
     if width:
-        of_all = min(1.0, max(0.0, float(of_sum.widths[0]) - of_sum_resolution) / width)
+        sum_factor = min(1.0, max(0.0, float(of_sum.widths[0]) - of_sum_resolution) / width)
     if rows_differ(plan):
         scaled = np.divide(each * units, stated.widths, out=np.zeros(ranks.m), where=stated.widths > 0)
         each = each * min(1.0, math.sqrt(stated.spread / max(diameter(ranks.matrix, scaled), 2.0**-20)))
-    return Factors(each, of_all)
+    return Factors(each, sum_factor)

@@ -14,7 +14,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party, Role, Roster
-from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Ended, Told, balances
+from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Ended, PartnerLoss, balances
 from mpc_spearman.privacy.ledger import Ledger, now
 from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
@@ -24,9 +24,9 @@ from mpc_spearman.wire.kinds import Kind
 
 @step("protect")
 def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
-    """Refuse what this owner's columns make impossible, or its policy does not allow, before it is charged.
+    """Refuse a run that this owner's columns or its policy do not allow, before it is charged.
 
-    Others state later how many of their columns are not constant: here they count as if none were. Raises
+    The other owners state later how many of their columns are constant; here none of them is. Raises
     `PolicyError` and `BoundError`.
     """
     me, level = run.roster.me, level_of(run.plan)
@@ -36,27 +36,27 @@ def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
     check_policy_columns(run.plan, me.name, level.behind(replace(shapes, defined=at_most)), level.counts)
 
 
-def told(plan: Plan, roster: Roster) -> dict[str, Told]:
+def partner_losses(plan: Plan, roster: Roster) -> dict[str, PartnerLoss]:
     """Return what a run of a plan reveals to each other party; only noisy numbers have a loss that counts."""
-    exact, told_to = plan.results.precision == "exact", dict[str, Told]()
+    exact, losses = plan.results.precision == "exact", dict[str, PartnerLoss]()
     for peer in roster.peers:
         is_c = peer.role is Role.COORDINATOR
         what = plan.reveal if is_c and plan.opened_to == "coordinator" else plan.terms.granted[peer.role]
         results, on_inputs = what != "nothing", plan.owner(roster.me.name).noise == "inputs"
         states = on_inputs and _states_inputs(plan, roster.me, peer)
         counted = states or (results and (level_of(plan).owners_add or on_inputs or not is_c))
-        told_to[peer.name] = Told(
+        losses[peer.name] = PartnerLoss(
             what="statements" if states and not results else what,
             loss=0.0 if not (results or states) else plan.privacy.loss if counted and not exact else None,
             counted=counted,
             unit=plan.privacy.unit if counted else "row",
             identity=plan.party(peer.name).identity or "",
         )
-    return told_to
+    return losses
 
 
 def _states_inputs(plan: Plan, me: Party, peer: Party) -> bool:
-    """Return whether a peer is told of vectors with noise on inputs, which is a noisy number too."""
+    """Return whether a peer gets statements about vectors with noise on inputs: these are noisy numbers."""
     fields = VIEW.fields(plan.terms, Kind.COLUMNS, me.role, peer.role) or ()
     return any(field.inputs is not None for field in fields)
 
@@ -68,24 +68,27 @@ def ledger_of(run: Run) -> Ledger | None:
 
 
 def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
-    """Return a sentence on where an owner's ledger is and what it has used, and why it would refuse a run."""
-    policy, to_each = plan.owner(name).policy, told(plan, plan.roster(name))
+    """Return a sentence on where an owner's ledger is and what its partners have used; and an error, or None.
+
+    It is the error with which the ledger would refuse a run of the plan.
+    """
+    policy, losses = plan.owner(name).policy, partner_losses(plan, plan.roster(name))
     if policy.ledger is None:
         return "the policy names no ledger (policy.ledger); `join` needs one", None
     ledger, refusal = Ledger(policy.ledger), None
     try:
-        known = balances(ledger.entries())
+        partners = balances(ledger.entries())
     except (PlanError, PolicyError) as error:
         return f"the ledger {ledger.path} cannot be used", error
     try:
-        ledger.check(name, to_each, policy.lifetime)
+        ledger.check(name, losses, policy.lifetime)
     except PolicyError as error:
         refusal = error
     parts = []
-    for partner, one in to_each.items():
-        if one.counted and one.loss is not None:
-            used = sum(getattr(balance, one.unit) for balance in known if balance.is_of(partner, one))
-            parts.append(f"{partner} has used {used:g} of {policy.lifetime:g}, this run adds {one.loss:g}")
+    for partner, loss in losses.items():
+        if loss.counted and loss.loss is not None:
+            used = sum(getattr(balance, loss.unit) for balance in partners if balance.is_of(partner, loss))
+            parts.append(f"{partner} has used {used:g} of {policy.lifetime:g}, this run adds {loss.loss:g}")
     if refusal is not None:
         parts.append("so this run will be refused")
     return f"the ledger is {ledger.path}: {'; '.join(parts) or 'this run adds no loss'}", refusal
@@ -95,12 +98,12 @@ def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
 def start(run: Run, table: Table) -> None:
     """Write into the owner's ledger that a run starts, before anything about its table is sent.
 
-    So a run that ends before it is charged has a line too, and so has what `intersect` tells.
+    So a run that ends before it is charged has a line too, which says if `intersect` may show common rows.
     """
     if (ledger := ledger_of(run)) is not None:
         intersects = run.plan.alignment == "intersect"
-        told_before = {
-            peer.name: Told(
+        losses = {
+            peer.name: PartnerLoss(
                 what=COMMON_ROWS if intersects and peer.role is not Role.COORDINATOR else SIZES,
                 loss=0.0,
                 counted=False,
@@ -108,7 +111,7 @@ def start(run: Run, table: Table) -> None:
             )
             for peer in run.roster.peers
         }
-        ledger.start(_entry(run, table, told_before), run.approval)
+        ledger.start(_entry(run, table, losses), run.approval)
         run.notes.in_ledger = True
 
 
@@ -116,11 +119,11 @@ def start(run: Run, table: Table) -> None:
 def charge(run: Run, table: Table) -> None:
     """Write the run into the owner's ledger, or refuse it because of what a partner learnt in earlier runs.
 
-    This is the last step before anything computed from an owner's columns leaves. The entry is then on the
-    disk, and is never removed; only `end` may take it back.
+    This is the last step before anything computed from an owner's columns is sent. The entry is then on the
+    disk, and is never removed; only `end` may take the charge back.
     """
     if (ledger := ledger_of(run)) is not None:
-        entry = _entry(run, table, told(run.plan, run.roster))
+        entry = _entry(run, table, partner_losses(run.plan, run.roster))
         remarks = ledger.charge(entry, _policy(run).lifetime, run.approval)
         run.notes.charged = True
         for remark in remarks:
@@ -130,21 +133,21 @@ def charge(run: Run, table: Table) -> None:
 def end(run: Run, error: BaseException) -> None:
     """Write into the owner's ledger, if the run is in it, how it failed. Raises nothing.
 
-    A charge is taken back if nothing has left that depends on the rows of the run, but their number. A
+    A charge is taken back if nothing was sent that depends on the rows of the run, except their number. A
     process that is killed writes nothing, so that its run stays charged.
     """
     ledger = ledger_of(run)
     if ledger is None or not run.notes.in_ledger:
         return
-    what, whose, phase = notice(error, run.roster.me.name, run.meter.current)
+    error_class, party, phase = notice(error, run.roster.me.name, run.meter.current)
     entry = Ended(
         time=now(),
         ended=run.links.run.hex(),
-        error=what,
-        party=whose,
+        error=error_class,
+        party=party,
         phase=phase,
         rows=run.notes.common,
-        taken_back=run.notes.charged and not _has_told(run),
+        taken_back=run.notes.charged and not _row_dependent_sent(run),
     )
     try:
         ledger.end(entry)
@@ -152,12 +155,12 @@ def end(run: Run, error: BaseException) -> None:
         run.say(f"the ledger does not say how this run ended: {problem}")
 
 
-def _has_told(run: Run) -> bool:
-    """Return whether a charged run has sent something that depends on which rows it is about.
+def _row_dependent_sent(run: Run) -> bool:
+    """Return whether this party has sent a message that depends on which rows the run has.
 
-    Statements do not, which are of the whole table, except without noise or with noise on inputs; nor do
-    masked columns by themselves. An owner's own term, or ciphertext, does, and so does what the coordinator
-    is told where it makes exact coefficients. A message counts from when it is queued.
+    An owner's term, or ciphertext, does, and so do descriptions of columns if the coordinator computes exact
+    coefficients. Statements are about the whole table, except without noise or with noise on inputs; and
+    masked columns alone reveal nothing. A message counts once it is queued.
     """
     level, phases = level_of(run.plan), ["encrypt", "evaluate", "reveal"]
     phases += ["describe"] * (not (level.noisy and level.owners_add))
@@ -169,13 +172,13 @@ def _policy(run: Run) -> Policy:
     return run.plan.owner(run.roster.me.name).policy
 
 
-def _entry(run: Run, table: Table, to_each: dict[str, Told]) -> ChargedRun:
+def _entry(run: Run, table: Table, losses: dict[str, PartnerLoss]) -> ChargedRun:
     return ChargedRun(
         party=run.roster.me.name,
         plan=run.plan.digest().hex(),
         rows=table.n,
         columns=table.m,
-        told=to_each,
+        told=losses,
         id=run.links.run.hex(),
         name=run.plan_name,
         purpose=run.plan.purpose or "",

@@ -24,7 +24,7 @@ from mpc_spearman.parties import Roster
 from mpc_spearman.run import Run
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.channel import Transport
-from mpc_spearman.wire.keys import PairKey, joined
+from mpc_spearman.wire.keys import PairKey, list_hash
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 
@@ -73,10 +73,10 @@ def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
         links.send(peer, Kind.HELLO, own_hello)
     hellos = {me: own_hello, **{peer: links.receive(peer, Kind.HELLO) for peer in peers}}
     texts = {
-        party: joined(bytes(hello["public_key"]), bytes(hello["nonce"])) for party, hello in hellos.items()
+        party: list_hash(bytes(hello["public_key"]), bytes(hello["nonce"])) for party, hello in hellos.items()
     }
-    run = links.run = joined(*(bytes(hellos[party]["nonce"]) for party in roster.parties))
-    agreement = joined(__version__.encode(), plan.canonical_json().encode())
+    run = links.run = list_hash(*(bytes(hellos[party]["nonce"]) for party in roster.parties))
+    agreement = list_hash(__version__.encode(), plan.canonical_json().encode())
     for peer in peers:
         links.keys[peer] = PairKey(mine, hellos[peer]["public_key"], me, peer, run, agreement)
         mac = links.keys[peer].confirmation(me, peer, (texts[me], texts[peer]))

@@ -21,7 +21,7 @@ from mpc_spearman.data.tables import MIN_ROWS, Table, Tick, read_table
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.levels import level_of
 from mpc_spearman.privacy.statements import Statements, rows_differ
-from mpc_spearman.protocols.charge import ledger_of, told
+from mpc_spearman.protocols.charge import ledger_of, partner_losses
 from mpc_spearman.run import Run, step
 
 # Cells of a table to rank before meeting the others, so that a caution comes early: a fraction of a second,
@@ -94,7 +94,7 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     check_policy(run.plan, me.name)
     ledger = ledger_of(run)
     if ledger is not None:
-        ledger.check(me.name, told(run.plan, run.roster), me.policy.lifetime, run.approval)
+        ledger.check(me.name, partner_losses(run.plan, run.roster), me.policy.lifetime, run.approval)
     kept = None
     if run.keep_ranks is not None and frame is None:
         kept = KeptRanks(run.keep_ranks, me, run.plan.rows)

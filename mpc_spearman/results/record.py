@@ -32,7 +32,7 @@ from mpc_spearman.parties import Role
 from mpc_spearman.results import run_directory, saved
 from mpc_spearman.results.saved import RECORD
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.keys import joined
+from mpc_spearman.wire.keys import list_hash
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import decode
 
@@ -127,7 +127,7 @@ def commitment(run: bytes, grant: str, message: bytes | None) -> str:
     """Commit to a message that begins with its nonce; hexadecimal."""
     if message is None:
         return ""
-    return joined(_PURPOSE.encode(), run, grant.encode(), message).hex()
+    return list_hash(_PURPOSE.encode(), run, grant.encode(), message).hex()
 
 
 def sign(text: str, own_record: Record, me: str, identity: Identity) -> tuple[bytes, list[str]]:

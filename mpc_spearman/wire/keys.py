@@ -65,7 +65,7 @@ class PairKey:
                 (peer.number, peer.name, peers_public),
             ]
         )
-        self._context = joined(
+        self._context = list_hash(
             _LABEL,
             run,
             agreement,
@@ -81,7 +81,7 @@ class PairKey:
         if (purpose, session) in self._issued:
             raise RuntimeError(f"the {purpose.value} key of session {session!r} is already in use")
         self._issued.add((purpose, session))
-        info = joined(self._context, purpose.value.encode(), session.encode())
+        info = list_hash(self._context, purpose.value.encode(), session.encode())
         return HKDF(algorithm=hashes.SHA256(), length=32, salt=None, info=info).derive(self._secret)
 
     def confirmation(self, sender: Party, receiver: Party, hellos: tuple[bytes, bytes]) -> bytes:
@@ -90,7 +90,7 @@ class PairKey:
         It is an HMAC-SHA256 over the direction and both parties' HELLOs, the sender's first: key confirmation
         as in NIST SP 800-56A, revision 3, section 5.9.
         """
-        content = joined(str(sender.number).encode(), str(receiver.number).encode(), *hellos)
+        content = list_hash(str(sender.number).encode(), str(receiver.number).encode(), *hellos)
         return hmac.digest(self.subkey(Purpose.CONFIRM, sender.name), content, "sha256")
 
 
@@ -129,6 +129,6 @@ class Stream:
         return out[:size]
 
 
-def joined(*parts: bytes) -> bytes:
+def list_hash(*parts: bytes) -> bytes:
     """Return a hash of a list of byte strings that differs for different lists."""
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()

@@ -131,8 +131,8 @@ class Row:
         """Return the row with fields that are sent only to receivers of one of these grants."""
         return replace(self, fields=tuple(replace(field, grants=grants) for field in self.fields))
 
-    def joined(self, other: Row) -> Row:
-        """Merge two rows of the same message, and their fields that differ only in levels."""
+    def merged(self, other: Row) -> Row:
+        """Return a row with the fields of both rows of one message; equal fields have the levels of both."""
         fields = list(self.fields)
         for field in other.fields:
             alike = [one for one in fields if replace(one, levels=field.levels) == field]
@@ -157,7 +157,7 @@ class ViewTable:
         merged: dict[tuple[Kind, tuple[Role, ...], tuple[Role, ...]], Row] = {}
         for part in parts:
             message = (part.kind, part.senders, part.receivers)
-            merged[message] = merged[message].joined(part) if message in merged else part
+            merged[message] = merged[message].merged(part) if message in merged else part
         kinds, senders = list(Kind), list(Role)
 
         def place(row: Row) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def test_a_target_used_to_read_a_flag_by_lying_about_its_scales(columns: int) ->
     rng, n, ones = np.random.default_rng(3), 300, 60
     marks, y = flag(n, ones, rng), untied(columns, n, rng)
     x = encoded(marks[None])
-    grid = grids.columns(n, "tie_corrected")
+    grid = grids.column_grid(n, "tie_corrected")
     lie = Stated((-3,) * columns, 0)
     assert "a diameter of" in str(grid.problem(lie, of_length_1=True))
     least = Stated(lie.ranges, lie.least_diameter)

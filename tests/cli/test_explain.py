@@ -18,7 +18,7 @@ from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.identity import Identity
 from mpc_spearman.privacy.charges import ChargedRun
 from mpc_spearman.privacy.ledger import Ledger
-from mpc_spearman.protocols.charge import told
+from mpc_spearman.protocols.charge import partner_losses
 from support.harness import ROOT
 from support.plans import mapping
 
@@ -153,9 +153,9 @@ def test_an_owner_reads_where_its_ledger_is_and_what_is_used(capsys, tmp_path):
         assert f"the ledger is {sums}" in text
         assert main(["check", *checked]) == code
         assert f"the ledger is {sums}" in capsys.readouterr().out
-        assert ("was told 4" in text) == (code != 0)
+        assert ("has used 4" in text) == (code != 0)
         assert ("this run adds 2; so this run will be refused" in text) == (code != 0)
-        to_each = told(load_plan(plan), load_plan(plan).roster("A"))
+        to_each = partner_losses(load_plan(plan), load_plan(plan).roster("A"))
         ledger.charge(ChargedRun(party="A", plan="ab", rows=9, columns=1, told=to_each), 100.0)
     assert "`join` needs one" in said(capsys, plan, "--party", "A")
 

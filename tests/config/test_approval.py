@@ -17,7 +17,7 @@ from mpc_spearman.cli.main import main
 from mpc_spearman.config import Plan, approval, check_approval, load_plan
 from mpc_spearman.errors import ApprovalError, OutputError, PlanError
 from mpc_spearman.identity import Identity
-from mpc_spearman.privacy.charges import ChargedRun, Told
+from mpc_spearman.privacy.charges import ChargedRun, PartnerLoss
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.run import Run
 from support.in_memory import run_in_memory
@@ -169,7 +169,7 @@ def test_a_run_that_only_matched_ids_uses_up_an_approval(made: Path) -> None:
     assert approval is not None
 
     def of(number: int, what: str) -> ChargedRun:
-        told = {"B": Told(what=what, loss=0.0, counted=False)}
+        told = {"B": PartnerLoss(what=what, loss=0.0, counted=False)}
         return ChargedRun(party="A", plan="ab", rows=9, columns=1, told=told, id=str(number))
 
     ledger.start(of(1, "sizes"), approval)

@@ -19,7 +19,7 @@ from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import SLACK, Scales, Stated, untied
+from mpc_spearman.privacy.scales import SLACK, Scales, Stated, untied_range
 from mpc_spearman.results.result import Result
 from support.in_memory import run_in_memory
 from support.plans import PROTOCOLS, plan
@@ -393,7 +393,7 @@ def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
         of_source, of_target = (level_of(its).grid(owner.role, "ranges", 100, 5, k) for owner in owners)
         assert of_source.least == pytest.approx(np.sqrt(2 * k / 100))
         assert of_source.least < farthest
-        half = untied(100) / np.sqrt(3)  # of a column with two groups of the same size
+        half = untied_range(100) / np.sqrt(3)  # of a column with two groups of the same size
         assert of_target.least == pytest.approx(of_source.least if reveal == "canonical" else half)
 
 

@@ -15,7 +15,7 @@ from mpc_spearman.levels.noise import in_digits, noisy
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import Scales, deviations, joined, summed
+from mpc_spearman.privacy.scales import Scales, add_scales, deviations, stack_scales
 from support.in_memory import run_in_memory
 from support.plans import PROTOCOLS, plan
 from support.recording import Recorded
@@ -109,7 +109,7 @@ def test_opened_values_contain_every_owners_full_draw_once(
     def seen(self: Any, product: np.ndarray, *given: Any) -> Any:
         opened.append(np.array(product.tolist(), dtype=object))
         *_, shapes = given
-        rows = summed if reveal == "strengths" else joined
+        rows = add_scales if reveal == "strengths" else stack_scales
         s = deviations(rows(shapes.of_sources), shapes.of_target, its.privacy.loss)
         needed.append(s.ravel() * self.encoding(shapes).source_scale * self.encoding(shapes).target_scale)
         return conclude(self, product, *given)
@@ -183,19 +183,19 @@ def test_coefficients_have_the_wider_sides_noise_and_strengths_their_kinds(
     ones = [Description(ties=(0,) * k, factors=(1.0,) * k) for k in (3, 1, 2)]
     described = Descriptions(tuple(ones[:2]), ones[2])
     found = level.published(numbers, described, "coefficients", shapes)
-    columns = joined([scales[a], scales[d]])
+    columns = stack_scales([scales[a], scales[d]])
     needed = deviations(columns, scales[b], loss, 4 if unit == "value" else None)
     assert np.allclose(found["noise"], needed, rtol=1e-6)
     assert np.array_equal(level.of_source(found, d, shapes)["noise"], found["noise"][3:])
     assert np.array_equal(level.of_source(found, a, shapes)["coefficients"], found["coefficients"][:3])
     found = level.published(numbers, described, "strengths", shapes)
     assert np.allclose(
-        found["strengths_noise"], deviations(summed([columns]), scales[b], loss)[0] / 4, rtol=1e-6
+        found["strengths_noise"], deviations(add_scales([columns]), scales[b], loss)[0] / 4, rtol=1e-6
     )
     signed = level_of(its.model_copy(update={"strength": "mean"})).published(
         numbers, described, "strengths", shapes
     )
-    needed = deviations(summed(sums.values()), scales[b], loss)[0] / 4
+    needed = deviations(add_scales(sums.values()), scales[b], loss)[0] / 4
     assert np.allclose(signed["strengths_noise"], needed, rtol=1e-6)
 
 

@@ -22,14 +22,16 @@ from mpc_spearman.cli.main import main
 from mpc_spearman.config.wording import canonical
 from mpc_spearman.errors import OutputError, PlanError, PolicyError
 from mpc_spearman.privacy import ledger as ledger_module
-from mpc_spearman.privacy.charges import Charge, ChargedRun, Ended, Forgotten, Told, balances
+from mpc_spearman.privacy.charges import Charge, ChargedRun, Ended, Forgotten, PartnerLoss, balances
 from mpc_spearman.privacy.ledger import Ledger, now
 
-EXACT = Told(what="coefficients", loss=None, counted=False)
+EXACT = PartnerLoss(what="coefficients", loss=None, counted=False)
 
 
-def make_run(plan: int = 1, loss: float | None = 2.0, identity: str = "", **others: Told) -> ChargedRun:
-    told = {"B": Told(what="strengths", loss=loss, identity=identity), "C": EXACT, **others}
+def make_run(
+    plan: int = 1, loss: float | None = 2.0, identity: str = "", **others: PartnerLoss
+) -> ChargedRun:
+    told = {"B": PartnerLoss(what="strengths", loss=loss, identity=identity), "C": EXACT, **others}
     return ChargedRun(party="A", plan=f"{plan:064x}", rows=60, columns=4, told=told)
 
 
@@ -80,7 +82,7 @@ def test_a_refused_run_leaves_the_ledger_as_it_was_under_every_name(ledger: Ledg
         lambda: ledger.check("A", make_run(3).told, 5.0),
         lambda: Ledger(link).charge(make_run(3), 5.0),
     ):
-        with pytest.raises(PolicyError, match=r"'B' was told 4 in 2 runs.*agree on privacy\.loss 1 or less"):
+        with pytest.raises(PolicyError, match=r"'B' has used 4 in 2 runs.*agree on privacy\.loss 1 or less"):
             refuse()
     assert [path.name for path in link.parent.iterdir()] == ["link"]
     assert ledger.path.read_bytes() == before
@@ -100,7 +102,7 @@ def test_no_run_begins_a_ledger_by_itself(tmp_path: Path, capsys: pytest.Capture
     assert list(tmp_path.iterdir()) == []
     assert main(["ledger", "--begin", str(ledger.path)]) == 0
     ledger.check("A", make_run().told, 4.0)
-    with pytest.raises(PolicyError, match="was told nothing yet"):
+    with pytest.raises(PolicyError, match="has used nothing yet"):
         ledger.check("A", make_run().told, 1.0)
     charge(ledger, make_run())
     before = ledger.path.read_bytes()
@@ -115,7 +117,7 @@ def test_no_run_begins_a_ledger_by_itself(tmp_path: Path, capsys: pytest.Capture
 def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
     ledger = Ledger.begin(tmp_path / "ledger")
     assert charge(ledger, make_run(1, identity="k1")) == []
-    (new,) = charge(ledger, make_run(2, D=Told(what="ranking", loss=1.0, identity="k2")))
+    (new,) = charge(ledger, make_run(2, D=PartnerLoss(what="ranking", loss=1.0, identity="k2")))
     assert new.startswith("'D' is new")
     changed, together = charge(ledger, make_run(3, 1.0, identity="k2"))  # B's name with D's key: both are one
     assert changed.startswith("'B' has another key")
@@ -127,18 +129,18 @@ def test_a_partner_is_one_by_its_name_or_its_key(tmp_path: Path) -> None:
 def test_the_name_of_one_line_and_key_of_another_add_up(tmp_path: Path) -> None:
     ledger = Ledger.begin(tmp_path / "ledger")
     charge(ledger, make_run(1, 2.0, identity="k1"))
-    charge(ledger, make_run(2, None, D=Told(what="ranking", loss=3.0, identity="k2")))
+    charge(ledger, make_run(2, None, D=PartnerLoss(what="ranking", loss=3.0, identity="k2")))
     run, sums = make_run(3, 2.0, identity="k2"), balances(ledger.entries())
     # The old rule: the sum of the first balance with this name or key alone.
     first = next(one for one in sums if one.is_of("B", run.told["B"]))
     assert first.row + 2.0 <= 4.0
     assert sum(one.row for one in sums if one.is_of("B", run.told["B"])) + 2.0 == 7.0
     before = ledger.path.read_bytes()
-    with pytest.raises(PolicyError, match=r"'B' and 'D' \(one partner, by name or key\) was told 5 in"):
+    with pytest.raises(PolicyError, match=r"'B' and 'D' \(one partner, by name or key\) has used 5 in"):
         charge(ledger, run, 4.0)
     assert ledger.path.read_bytes() == before
     # Two names in one run that turn out to be one partner: both losses count.
-    both = make_run(4, 1.5, identity="k3", D=Told(what="ranking", loss=1.5, identity="k3"))
+    both = make_run(4, 1.5, identity="k3", D=PartnerLoss(what="ranking", loss=1.5, identity="k3"))
     with pytest.raises(PolicyError, match="this run would add 3"):
         charge(ledger, both, 7.0)
 
@@ -156,7 +158,7 @@ def test_a_charge_that_is_taken_back_does_not_count_and_stays_listed(
             ledger.end(ended("2", taken_back=True))
     (one,) = balances(ledger.entries())
     assert (one.row, one.runs) == (4.0, 2)
-    with pytest.raises(PolicyError, match="was told 4 in 2 runs"):
+    with pytest.raises(PolicyError, match="has used 4 in 2 runs"):
         charge(ledger, make_run(4), 4.0)
     assert main(["ledger", str(ledger.path)]) == 0
     line = capsys.readouterr().out.splitlines()[2]
@@ -169,8 +171,8 @@ def test_a_charge_that_is_taken_back_does_not_count_and_stays_listed(
 def test_exact_runs_values_and_the_coordinators_copy_are_not_in_the_sum(tmp_path: Path) -> None:
     ledger = Ledger.begin(tmp_path / "ledger")
     charge(ledger, make_run(1, None))
-    charge(ledger, make_run(2, B=Told(what="coefficients", loss=4.0, unit="value")))
-    charge(ledger, make_run(3, C=Told(what="strengths", loss=2.0)))
+    charge(ledger, make_run(2, B=PartnerLoss(what="coefficients", loss=4.0, unit="value")))
+    charge(ledger, make_run(3, C=PartnerLoss(what="strengths", loss=2.0)))
     b, c = balances(ledger.entries())
     assert (b.row, b.value, b.exact, b.runs) == (2.0, 4.0, 1, 3)
     assert (c.names, c.row, c.runs) == ({"C"}, 2.0, 1)
@@ -304,9 +306,9 @@ def test_other_files_are_refused_as_ledgers(make: Callable[[Path], None], says: 
 _CHILD = """
 import sys
 from pathlib import Path
-from mpc_spearman.privacy.charges import ChargedRun, Told
+from mpc_spearman.privacy.charges import ChargedRun, PartnerLoss
 from mpc_spearman.privacy.ledger import Ledger
-ledger, told = Ledger(Path({file!r})), {{"B": Told(what="strengths", loss=2.0)}}
+ledger, told = Ledger(Path({file!r})), {{"B": PartnerLoss(what="strengths", loss=2.0)}}
 run = ChargedRun(party="A", plan="{plan:064x}", rows=60, columns=4, told=told)
 {hook}
 print("ready", flush=True)

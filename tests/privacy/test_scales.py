@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from mpc_spearman.privacy import scales as grids
 from mpc_spearman.privacy.loss import guess, separation
-from mpc_spearman.privacy.scales import SLACK, Scales, Stated, deviations, diameter, joined, summed
+from mpc_spearman.privacy.scales import SLACK, Scales, Stated, add_scales, deviations, diameter, stack_scales
 
 RHO = 2.0
 
@@ -36,12 +36,12 @@ def _units(ranks: np.ndarray, estimator: str) -> list[float]:
 
 
 def _scales(ranks: np.ndarray, estimator: str = "tie_corrected") -> Scales:
-    grid = grids.columns(ranks.shape[1], estimator)
+    grid = grids.column_grid(ranks.shape[1], estimator)
     return grid.scales(grid.stated(ranks, _units(ranks, estimator)))
 
 
 def _of_sum(ranks: np.ndarray, units: list[float]) -> Scales:
-    grid, width = grids.sums(ranks.shape[1], len(ranks)), grids.width_of_sum(ranks, units)
+    grid, width = grids.sum_grid(ranks.shape[1], len(ranks)), grids.width_of_sum(ranks, units)
     return Scales(np.array([grid.width(grid.step(width)) if any(units) else 0.0]))
 
 
@@ -68,9 +68,9 @@ def test_no_exchange_of_two_rows_changes_all_numbers_beyond_mu(estimator: str) -
             return rho, rho.sum(0) / count, np.abs(rho).sum(0) / count
 
         spreads = (
-            deviations(joined(sources), target, RHO),
-            deviations(summed(sums), target, RHO)[0] / count,
-            deviations(summed([joined(sources)]), target, RHO)[0] / count,
+            deviations(stack_scales(sources), target, RHO),
+            deviations(add_scales(sums), target, RHO)[0] / count,
+            deviations(add_scales([stack_scales(sources)]), target, RHO)[0] / count,
         )
         before = numbers(exact)
         for owner, (i, j) in ((o, pair) for o in range(len(exact)) for pair in combinations(range(n), 2)):
@@ -96,9 +96,9 @@ def test_of_a_value_the_other_sides_columns_alone_count() -> None:
 
 @pytest.mark.parametrize("n", [3, 10, 99, 100, 4406, 1_000_000])
 def test_an_untied_column_states_its_range_to_a_sixty_fourth(n: int) -> None:
-    grid = grids.columns(n, "tie_corrected")
-    assert [grid.step(grids.untied(n) * times) for times in (1, 1.015, 1.016)] == [0, 0, 1]
-    assert grid.width(0) == pytest.approx(grids.untied(n) * SLACK)
+    grid = grids.column_grid(n, "tie_corrected")
+    assert [grid.step(grids.untied_range(n) * times) for times in (1, 1.015, 1.016)] == [0, 0, 1]
+    assert grid.width(0) == pytest.approx(grids.untied_range(n) * SLACK)
     assert grid.width(400) == pytest.approx(np.sqrt(2) * SLACK)
 
 
@@ -107,7 +107,7 @@ def test_a_constant_vector_has_no_range_and_counts_in_no_diameter() -> None:
     both = _scales(ranks)
     assert both.widths[1] == 0 < both.widths[0]
     assert both.spread == 2
-    assert joined([both, both]).spread == 4
+    assert stack_scales([both, both]).spread == 4
 
 
 @pytest.mark.parametrize("m", [1, 3, 20])
@@ -148,7 +148,7 @@ def test_of_too_many_rows_the_diameter_is_a_bound(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_scales_that_no_columns_have_are_named(ranges: tuple[int, ...], diameter: int, fits: bool) -> None:
-    grid = grids.columns(100, "tie_corrected")
+    grid = grids.column_grid(100, "tie_corrected")
     assert (grid.problem(Stated(ranges, diameter), of_length_1=True) is None) == fits
 
 
@@ -158,7 +158,7 @@ def test_honest_scales_are_never_refused() -> None:
         n = int(rng.integers(3, 14))
         ranks = _ranks(rng, n, int(rng.integers(1, 7)))
         for estimator in ("tie_corrected", "paper"):
-            grid = grids.columns(n, estimator)
+            grid = grids.column_grid(n, estimator)
             stated = grid.stated(ranks, _units(ranks, estimator))
             for one in (stated, stated.with_untied()):
                 assert grid.problem(one, of_length_1=estimator == "tie_corrected") is None

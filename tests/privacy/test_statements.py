@@ -16,7 +16,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.privacy.scales import Scales, deviations, summed
+from mpc_spearman.privacy.scales import Scales, add_scales, deviations
 from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.statistics.reading import weakened
 from support.plans import plan
@@ -88,7 +88,7 @@ def test_of_any_rows_no_exchange_changes_all_numbers_by_more_than_mu(level: str)
             found.append(most(source.unit(), target.unit(), s))
             mean = source.unit() / np.where(source.factors.columns, source.factors.columns, 1)[:, None]
             mean = mean.sum(axis=0, keepdims=True) * source.factors.sum
-            s = deviations(summed([source.scales("mean_range")]), target.scales(), its.privacy.loss)
+            s = deviations(add_scales([source.scales("mean_range")]), target.scales(), its.privacy.loss)
             found.append(most(mean, target.unit(), s))
             continue
         encoding = source.level.encoding(source.shapes)

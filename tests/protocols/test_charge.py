@@ -19,7 +19,7 @@ from mpc_spearman.parties import Party
 from mpc_spearman.privacy.charges import Charge, Ended, Entry, Started, balances
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.protocols import roles
-from mpc_spearman.protocols.charge import told
+from mpc_spearman.protocols.charge import partner_losses
 from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -74,17 +74,17 @@ def test_every_partner_is_in_the_ledger_and_noisy_numbers_count(
     reveal: str, more: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
     its = plan("A1", "A2", cautious=True, reveal=reveal, **more)
-    found = told(its, its.roster("A1"))
+    found = partner_losses(its, its.roster("A1"))
     assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
 
 
 def test_whoever_hears_of_noisy_vectors_counts_and_others_do_not() -> None:
     """With noise on inputs, statements about what is multiplied are noisy numbers of the rows of the run."""
     content = mapping("A1", "A2", cautious=True, reveal="strengths", results={"target": "nothing"})
-    found = told(load_plan(content), load_plan(content).roster("A1"))
+    found = partner_losses(load_plan(content), load_plan(content).roster("A1"))
     assert {name: one.loss for name, one in found.items()} == {"C": 2.0, "B": 0.0, "A2": 0.0}
     content["parties"]["sources"][0]["noise"] = "inputs"
-    found = told(load_plan(content), load_plan(content).roster("A1"))
+    found = partner_losses(load_plan(content), load_plan(content).roster("A1"))
     assert found["B"].what == "statements"
     assert found["B"].counted
     assert {name: one.loss for name, one in found.items() if one.counted}.keys() >= {"B", "C"}

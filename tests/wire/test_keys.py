@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.wire.keys import PairKey, Purpose, Stream, joined
+from mpc_spearman.wire.keys import PairKey, Purpose, Stream, list_hash
 from support import transcript
 from support.transcript import Keystream, hkdf, subkey
 
@@ -71,7 +71,7 @@ def test_whatever_differs_gives_another_key():
         "peer's rank": pair(peer=Party("B", Role.TARGET, 0)),
         "my key": pair(mine=other),
         "peer's key": pair(theirs=other),
-        # what is joined must not run together
+        # what is list_hash must not run together
         "names cut elsewhere": pair(Party("AB", Role.SOURCE, 2), Party("", Role.TARGET, 1)),
         "names exchanged": pair(Party("B", Role.SOURCE, 2), Party("A", Role.TARGET, 1)),
     }
@@ -87,8 +87,8 @@ def test_whatever_differs_gives_another_key():
 
 @given(st.lists(st.binary(max_size=5), max_size=4), st.lists(st.binary(max_size=5), max_size=4))
 def test_joining_is_unambiguous(one, other):
-    assert (joined(*one) == joined(*other)) == (one == other)
-    assert joined(*one) == transcript.joined(*one)
+    assert (list_hash(*one) == list_hash(*other)) == (one == other)
+    assert list_hash(*one) == transcript.joined(*one)
 
 
 def test_a_subkey_is_issued_once():
