@@ -17,8 +17,8 @@ def check_crypten() -> None:
         raise SetupError(f"CrypTen is not installed. Run: {INSTALL_CRYPTEN}")
 
 
-def install_warehouse() -> str:
-    """Return the command that installs what databases need, by name: no index has this package."""
+def install(extra: str) -> str:
+    """Return the command that installs what an extra of this package needs, by name: no index has it."""
     needed = (line.partition(";") for line in requires("mpc_spearman") or ())
-    names = [f"'{name.strip()}'" for name, _, condition in needed if 'extra == "warehouse"' in condition]
+    names = [f"'{name.strip()}'" for name, _, condition in needed if f'extra == "{extra}"' in condition]
     return f"pip install {' '.join(names)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import update_wrapper
@@ -89,8 +88,6 @@ class Run:
     make_links: Callable[..., Links] = Links
     meter: Meter = field(default_factory=Meter)
     notes: Notes = field(default_factory=Notes)
-    #: Resources that are released when the role ends in any way.
-    opened: ExitStack = field(default_factory=ExitStack)
     #: This party's key and everybody's public keys, once the role has begun.
     signer: Signer = field(init=False)
     #: The links with the other parties, once connected.

@@ -34,7 +34,7 @@ SEAL = (SetupError, "pip install tenseal") if sys.version_info >= (3, 11) else (
         ),
         (
             *("duckdb", lambda out: read_table("B", Query(query="SELECT 1 AS x"), TableKeys())),
-            *(SetupError, r"pip install 'ibis-framework>=\d+' .* 'duckdb>=[\d.]+' .*'$"),
+            *(SetupError, r"pip install 'duckdb>=[\d.]+' 'adbc[^ ]*'$"),
         ),
         ("tenseal", lambda out: load_plan(BFV), PlanError, r"he\.scheme: 'bfv' needs TenSEAL.*paillier"),
         ("tenseal", lambda out: runpy.run_path(IMPORT), *SEAL),

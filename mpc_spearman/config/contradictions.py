@@ -145,8 +145,6 @@ def _owner_conflicts(plan: PlanKeys, place: Location, party: DataParty) -> Itera
     if isinstance(party.table, Query) and not party.table.order_by and needs_order:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"
         yield (*place, "table"), f"needs order_by, the columns that say which row comes first, under {under}"
-    if isinstance(party.table, Query) and isinstance(party.duplicates, dict):
-        yield (*place, "duplicates"), "combines rows of files only; write GROUP BY into the query"
     if party.missing == "middle" and plan.estimator == "paper":
         how = "use missing: drop_rows, or estimator: tie_corrected"
         yield (*place, "missing"), f"'middle', but eq. 2 (estimator: paper) needs every cell; {how}"

@@ -176,7 +176,7 @@ class CoordinatorParty(AnyParty):
 
 
 class Query(Section):
-    """The answer of a query, which the engine holds and ranks."""
+    """The answer of a query to a database."""
 
     query: Text | None = setting("One `SELECT`, or `WITH ... SELECT`: docs/tables.md#databases.", None, "SQL")
     connection: Text | None = setting(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mpc_spearman.config.table_keys import Csv
 from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.part_files import PARQUET
-from mpc_spearman.data.refusals import EngineFailed, Unusable
+from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import OutputError, TableError
 from mpc_spearman.files import write_whole
@@ -66,9 +66,8 @@ def write_unaligned(file: Path, aligned: Table) -> None:
     They are in the source's order, also those that are incomplete or have a duplicate id. The file is Parquet
     by its name, or CSV, in which cells of CSV files stay as they are written.
     """
-    assert aligned.reopen is not None
+    source = aligned.source
     try:
-        source = aligned.reopen()
         source.prepare(range(len(source.names)))
         columns, others = [], np.empty(0, dtype=bool)
         for place in range(len(source.names)):
@@ -76,9 +75,6 @@ def write_unaligned(file: Path, aligned: Table) -> None:
             if not len(others):
                 others = _not_aligned(aligned, len(column))
             columns.append(_some(column, others))
-        source.close()
-    except EngineFailed as failed:
-        raise OutputError(f"{file} cannot be written: {failed}") from None
     except (Unusable, OSError, IndexError):
         changed = f"{file} cannot be written: the table of {aligned.party} changed while it was used"
         raise OutputError(changed) from None
@@ -87,7 +83,7 @@ def write_unaligned(file: Path, aligned: Table) -> None:
 
 def _not_aligned(aligned: Table, n: int) -> NDArray[np.bool_]:
     """Mark the rows of a table's source, n, that the table does not have."""
-    same = aligned.same_ids
+    same = aligned.source.same_ids
     others = np.ones(n if same is None else same.count, dtype=bool)
     others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
     return others if same is None else others[same.of_row]

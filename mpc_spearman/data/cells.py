@@ -54,6 +54,8 @@ _DATES = "dates or times"
 _MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.
 INFINITE = "; if they mean missing values, list inf or -inf under missing_values, else leave those rows out"
+#: The same where no text could stand for them.
+NO_INFINITE = "; make such cells null, or leave those rows out"
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

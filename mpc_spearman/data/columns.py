@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import Csv, TableKeys
-from mpc_spearman.data.cells import INFINITE, Array, Cells, Mask, Numbers, since
+from mpc_spearman.data.cells import INFINITE, NO_INFINITE, Array, Cells, Mask, Numbers, since
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.refusals import Unusable, at_rows
@@ -114,6 +114,10 @@ class ColumnReader:
                 gaps |= np.isnan(part)
                 beyond = np.flatnonzero(np.isinf(part) & ~gaps)
                 infinite += [beyond + rows.start] if len(beyond) else []
+            if kind == "dates or times":  # DuckDB writes infinity as the largest number, also to Parquet
+                largest = np.iinfo(np.int32 if pa.types.is_date32(block.type) else np.int64).max
+                beyond = np.flatnonzero((np.abs(part) == largest) & ~gaps)
+                infinite += [beyond + rows.start] if len(beyond) else []
             if len(part) == self._n:
                 values, missing = np.where(gaps, 0, part) if gaps.any() else part, gaps
                 break
@@ -121,7 +125,8 @@ class ColumnReader:
                 values = self._memory.zeros((self._n,), part.dtype.type)
             values[rows], missing[rows] = np.where(gaps, 0, part), gaps
         if infinite:
-            raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{INFINITE}")
+            how = INFINITE if kind == "real numbers" else NO_INFINITE
+            raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{how}")
         values = values if len(values) else np.zeros(self._n, np.int64)
         return Numbers(
             values, missing, kind, type=its_type if kind in ("decimals", "dates or times") else None

@@ -1,56 +1,77 @@
-"""Databases that hold and rank a table, called engines: DuckDB, PostgreSQL and SQLite.
+"""Databases that answer a party's query, called engines: DuckDB, PostgreSQL, SQLite and Spark.
 
-Ibis writes each engine's SQL; answers come as Arrow. A database's address is read only from an environment
-variable, as it may contain a password. Engines' messages are never passed on, since they quote addresses,
-queries and cells. Our errors restate their SQLSTATE, class or a fixed phrase.
+An engine only runs the owner's query; its answer arrives as Arrow, a batch of rows at a time, and is read by
+the rules for all tables. A database's address is read only from an environment variable, as it may contain a
+password. Engines' messages are never passed on, since they quote addresses, queries and cells. Our errors
+restate their SQLSTATE, class or a fixed phrase.
 
-Only temporary tables are written. The owner's query runs as a subquery, where SQL's grammar allows only a
-SELECT, in a read-only transaction (PostgreSQL) or on a file opened for reading. This does not limit functions
-that the query calls, so the database's user should have no other right.
+Nothing is written. The owner's query runs as a subquery, where SQL's grammar allows only a SELECT, in a
+read-only transaction (PostgreSQL) or on a file opened for reading. This does not limit functions that the
+query calls, so the database's user should have no other right.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import socket
+import sqlite3
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import Any, Literal, NamedTuple
+from urllib.parse import quote, urlsplit
 
-import ibis
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mpc_spearman.config import Query
 from mpc_spearman.data.refusals import EngineFailed, Unusable
 from mpc_spearman.files import private_folder, temporary_folder
 
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
-_BATCH = 1 << 20  # rows
+_BATCH = 1 << 18  # rows
+_SQLITE_CELLS = 1 << 20  # that are Python's at a time
+_SPILL = "mpc_spearman-spill-"
+_SPARK_PORT, _SPARK_RETRIES = 15002, 5
 # Settings of PostgreSQL that decide what a query's answer is.
 _SETTINGS = ("TimeZone", "DateStyle", "IntervalStyle", "role", "row_security", "bytea_output")
-_SPILL = "mpc_spearman-spill-"
+_SPARK_SETTINGS = ("ansi.enabled", "caseSensitive", "legacy.timeParserPolicy", "session.timeZone")
 # What an SQLSTATE means, by its first characters; without one, what an error's class or a phrase means.
+_ENDED = "the server ended the session; try again, and ask its administrator for time limits"
+_POOL = "a connection pool is in between; connect to the database itself"
 _STATES = {
     "0A": "it does more than a single SELECT may do",
+    "08P01": _POOL,
     "22": "a cell cannot be computed or converted as the query asks",
     "25006": "it writes, but may only read",
+    "25P0": _ENDED,
+    "26000": _POOL,
     "42501": "the database's user has no right to read this",
     "42601": "it is not SQL, or not one SELECT",
+    "42702": "it names a column that two tables have, or gives two columns one name; rename one with AS",
     "42703": "it names a column that does not exist",
+    "42883": "it calls, compares or sorts with types that have no such function or order: cast them",
     "42P01": "it names a table that does not exist",
     "57014": "the database stopped it",
+    "57P": _ENDED,
 }
 _PHRASES = {
     "read-only transaction": _STATES["25006"],
     "password": "the server does not accept the user and password",
-    "Connection refused": "nothing listens there",
-    "could not translate host name": "there is no such host",
-    "timeout expired": f"no answer within {_CONNECT_SECONDS} s",
+    "Connection refused|ConnectionRefused": "nothing listens there",
+    "could not translate host name|gaierror": "there is no such host",
+    "timeout expired|TimeoutError": f"no answer within {_CONNECT_SECONDS} s",
     "pg_hba.conf": "the server does not accept that user from this host",
     "SSL": "the two ends do not agree on TLS (sslmode)",
     "percent-encoded|invalid integer value": "in a name or password write % as %25, @ as %40, / as %2F",
+    "server closed the connection|terminating connection": _ENDED,
+    "canceling statement": _STATES["57014"],
+    "pooling": _POOL,
     "No files found": "it names a file that does not exist; a relative path begins at the current folder",
     "sqlite_scanner": "the file is not a database of that kind",
     "requires the extension": "it needs an extension of DuckDB, and none is loaded; use local files",
@@ -62,7 +83,8 @@ _PHRASES = {
     "not authorized": _STATES["0A"],
     "not a database|not a valid DuckDB|Cannot launch in-memory": "the file is not a database of that kind",
     "locked|lock on file|handle conflict": "another program has the file open to write: close it there",
-    "Conversion Error": _STATES["22"],
+    "decode to UTF-8": "a cell of text is not UTF-8",
+    "Conversion Error|division by zero|invalid input syntax|out of range": _STATES["22"],
     "CSV": "it is not a well-formed CSV file with one header line",
     "arquet": "it is not a readable Parquet file",
     "No space left|failed to offload": "the disk for temporary files (TMPDIR) is full",
@@ -70,67 +92,45 @@ _PHRASES = {
 }
 
 
-class Database:
-    """An engine, reached through its own driver, that hands out Arrow. `dialect` is Ibis' name of it.
+Kind = Literal["", "numbers", "categories", "foreign"]
 
-    Public methods raise errors in our own words.
-    """
 
-    dialect: str
-    _connection: Any
+class AnswerColumn(NamedTuple):
+    """A column of a query's answer: how an engine is asked for it, and what its cells then are."""
 
-    def sql(self, expression: Any) -> str:
-        """Write an expression of Ibis in the engine's dialect."""
-        return str(ibis.to_sql(expression, dialect=self.dialect, pretty=False))
+    name: str
+    cells: str  # the SQL for them
+    #: "numbers" and "categories" arrive as text; "foreign" ones too, and are neither features nor ids.
+    kind: Kind = ""
+    type_name: str = ""
+    categories: Sequence[str] = ()  # in their order
+
+
+class Database(ABC):
+    """An engine, reached through its own driver. Public methods raise errors in our own words."""
+
+    name: str
+    mark = '"'  # around names
+
+    def columns(self, query: str) -> list[AnswerColumn]:
+        """Return the columns of a query's answer, without answering it."""
+        with in_words(self.name):
+            return self._columns(query)
 
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         """Answer a query, a batch of rows at a time."""
-        with in_words(self.dialect):
-            yield from self._reader(query)
+        with in_words(self.name):
+            yield from self._batches(query)
 
-    def table(self, query: Any) -> pa.Table:
-        """Answer a query, SQL or an expression of Ibis, as a whole."""
-        with in_words(self.dialect):
-            return self._reader(query if isinstance(query, str) else self.sql(query)).read_all()
-
-    def number(self, expression: Any) -> Any:
-        """Answer an expression of Ibis that is one value."""
-        return self.table(expression.name("v").as_table())["v"][0].as_py()
-
-    def keep(self, name: str, query: str) -> None:
-        """Keep a query's answer as a temporary table."""
-        with in_words(self.dialect):
-            self._keep(name, query)
-
-    def put(self, name: str, rows: pa.RecordBatchReader) -> None:
-        """Make a temporary table of rows that are here, in place of one of that name."""
-        with in_words(self.dialect):
-            self._put(name, rows)
-
-    def copied(self, name: str, query: str, memory: int) -> DuckDB:
-        """Copy a query's answer into a new DuckDB, close this engine, and return that."""
-        with in_words(self.dialect):
-            here = DuckDB(memory)
-            here._put(name, self._reader(query))
-        self.close()
-        return here
-
-    def session(self) -> tuple[str, ...]:
+    def settings(self) -> tuple[str, ...]:
         """Return the session's settings that decide what a query's answer is."""
         return ()
 
-    def close(self) -> None:
-        """Close the connection, which drops all temporary tables."""
-        self._connection.close()
+    @abstractmethod
+    def _columns(self, query: str) -> list[AnswerColumn]: ...
 
-    def _reader(self, query: str) -> pa.RecordBatchReader:
-        raise NotImplementedError
-
-    def _keep(self, name: str, query: str) -> None:
-        raise NotImplementedError
-
-    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _batches(self, query: str) -> Iterator[pa.RecordBatch]: ...
 
 
 @contextmanager
@@ -141,29 +141,37 @@ def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
     except (Unusable, ImportError):
         raise
     except Exception as error:
-        state, said = getattr(error, "sqlstate", None) or "", f"{type(error).__name__}: {error}"
+        state = getattr(error, "sqlstate", None) or getattr(error, "getSqlState", str)() or ""
+        said = f"{type(error).__name__}: {error}"
         words = [words for begins, words in _STATES.items() if state.startswith(begins)]
         if not state:
             words = [words for phrase, words in _PHRASES.items() if re.search(phrase, said)]
         words += ["it refuses; its message is not shown, because it may contain secrets. Try it by hand"]
         line = re.search(r"CSV Error on Line: (\d+)", said)
         state_said = f" (SQLSTATE {state})" if state else f" (line {line[1]} of a file)" if line else ""
-        raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}", state) from None
+        raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}") from None
 
 
-class DuckDB(Database):
-    """DuckDB in this process: over files, over its own file, or over rows that another engine handed out.
+# Types that Arrow lacks, or that DuckDB hands to it wrongly: uhugeint beyond 127 bits with another sign.
+_DUCKDB_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("hugeint", "uhugeint", "bignum"), "numbers"),
+    "enum": "categories",
+    **dict.fromkeys(("bit", "time with time zone"), "foreign"),
+}
+
+
+class _DuckDB(Database):
+    """DuckDB in this process, over files or over its own file.
 
     It puts what does not fit into `memory` into a folder of its own beside other temporary files.
     """
 
-    dialect = "duckdb"
+    name = "duckdb"
 
-    def __init__(self, memory: int, file: str = "") -> None:
+    def __init__(self, opened: ExitStack, file: str, memory: int) -> None:
         import duckdb
 
-        self._spilled = ExitStack()
-        folder = self._spilled.enter_context(private_folder(temporary_folder(), _SPILL))
+        folder = opened.enter_context(private_folder(temporary_folder(), _SPILL))
         settings: dict[str, Any] = {
             "memory_limit": f"{memory}B",
             "temp_directory": str(folder),
@@ -172,7 +180,7 @@ class DuckDB(Database):
             "autoload_known_extensions": False,
             "python_enable_replacements": False,  # a table's name is none of this program's variables
         }
-        self._connection = duckdb.connect(":memory:", config=settings)
+        self._connection = opened.enter_context(closing(duckdb.connect(":memory:", config=settings)))
         # Else a row group of a Parquet file is read as a whole, and must fit.
         self._connection.execute("LOAD parquet; SET disable_parquet_prefetching = true")
         self._connection.execute("SET enable_progress_bar = false")
@@ -180,104 +188,193 @@ class DuckDB(Database):
             self._connection.execute(f"ATTACH {quoted(file)} AS asked (READ_ONLY)")
             self._connection.execute("USE asked")
 
-    def _reader(self, query: str) -> pa.RecordBatchReader:
-        # Of several statements DuckDB would execute one after the other; what is one here is one in `_keep`.
+    def _columns(self, query: str) -> list[AnswerColumn]:
+        answer, columns = self._answer(query), list[AnswerColumn]()
+        for name, its_type in zip(answer.columns, answer.types, strict=True):
+            kind, cells = _DUCKDB_KINDS.get(its_type.id, ""), quoted(name, self.mark)
+            cells = f"CAST({cells} AS VARCHAR)" if kind else cells
+            categories = its_type.children[0][1] if kind == "categories" else ()
+            columns.append(AnswerColumn(name, cells, kind, its_type.id, categories))
+        return columns
+
+    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        yield from pa.RecordBatchReader.from_stream(self._answer(query))
+
+    def _answer(self, query: str) -> Any:
+        # Of several statements DuckDB would execute one after the other.
         if len(statements := self._connection.extract_statements(query)) != 1:
             raise ValueError("syntax error")
-        return pa.RecordBatchReader.from_stream(self._connection.sql(statements[0]))
-
-    def _keep(self, name: str, query: str) -> None:
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
-
-    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
-        self._connection.register("arrived", rows)
-        self._keep(name, "SELECT * FROM arrived")
-        self._connection.unregister("arrived")
-
-    def close(self) -> None:
-        """Close it, and remove what it put on the disk."""
-        super().close()
-        self._spilled.close()
+        return self._connection.sql(statements[0])
 
 
-class _Adbc(Database):
-    """PostgreSQL or SQLite, through ADBC."""
-
-    _cursor: Any
-
-    def _reader(self, query: str) -> pa.RecordBatchReader:
-        self._cursor.execute(query)
-        return self._cursor.fetch_record_batch()
-
-    def _keep(self, name: str, query: str) -> None:
-        self._cursor.execute(f"DROP TABLE IF EXISTS {name}")
-        self._cursor.execute(f"CREATE TEMP TABLE {name} AS {query}")
-
-    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
-        self._cursor.execute(f"DROP TABLE IF EXISTS {name}")
-        self._cursor.adbc_ingest(name, rows, mode="create", temporary=True)
-
-    def close(self) -> None:
-        """Close the cursor, then the connection."""
-        self._cursor.close()
-        super().close()
+# Types of PostgreSQL that ADBC hands to Arrow as they are.
+_POSTGRESQL_AS_ARROW = (
+    *("bool", "int2", "int4", "int8", "float4", "float8"),
+    *("date", "time", "timestamp", "timestamptz"),
+)
 
 
-class _PostgreSQL(_Adbc):
-    dialect = "postgres"
+class _PostgreSQL(Database):
+    """PostgreSQL, through ADBC, in one read-only transaction."""
 
-    def __init__(self, address: str) -> None:
+    name = "postgres"
+
+    def __init__(self, opened: ExitStack, address: str) -> None:
         import adbc_driver_postgresql.dbapi as postgresql
 
         if "connect_timeout" not in address:
             address += f"{'&' if '?' in address else '?'}connect_timeout={_CONNECT_SECONDS}"
-        self._connection = postgresql.connect(address)
-        self._cursor = self._connection.cursor()
+        connection = opened.enter_context(closing(postgresql.connect(address)))
+        self._cursor = opened.enter_context(closing(connection.cursor()))
+        self._cursor.execute("SET TRANSACTION READ ONLY")
 
-    def session(self) -> tuple[str, ...]:
+    def settings(self) -> tuple[str, ...]:
         settings = ", ".join(f"current_setting('{name}')" for name in _SETTINGS)
-        query = (
-            f"SELECT current_user::text, array_to_string(current_schemas(true), ',') AS schemas, {settings}"
-        )
-        return tuple(column[0].as_py() for column in self.table(query).columns)
+        query = f"SELECT current_user::text, array_to_string(current_schemas(true), ','), {settings}"
+        (row,) = self._rows(query)
+        return tuple(row)
 
-    def _keep(self, name: str, query: str) -> None:
-        # The owner's query only runs where nothing but temporary tables can be written.
-        self._connection.rollback()
-        super()._keep(name, f"SELECT * FROM ({query}) AS kept LIMIT 0")
-        self._connection.commit()
-        self._cursor.execute("SET TRANSACTION READ ONLY")
-        self._cursor.execute(f"INSERT INTO {name} {query}")
-        self._connection.commit()
-        self._cursor.execute(f"ANALYZE {name}")
-        self._connection.commit()
+    def _columns(self, query: str) -> list[AnswerColumn]:
+        self._cursor.execute(f"{query} LIMIT 0")
+        names = self._cursor.fetch_record_batch().schema.names
+        columns = list[AnswerColumn]()
+        for name, row in zip(names, self._rows(_types_of(query, len(names))), strict=True):
+            its_type, category, shown, labels = row
+            cells = quoted(name, self.mark)
+            kind: Kind = ""
+            text = f"CAST({cells} AS text)"  # of char(n), without the blanks that fill it up
+            if its_type in ("numeric", "money"):
+                kind, text = "numbers", f"CAST(CAST({cells} AS numeric) AS text)"
+            elif category == "E":
+                kind = "categories"
+            elif its_type == "oid":
+                text = f"CAST({cells} AS int8)"
+            elif its_type in _POSTGRESQL_AS_ARROW:
+                text = cells
+            elif category != "S" and its_type != "uuid":  # citext is one of the S
+                kind = "foreign"
+            columns.append(AnswerColumn(name, text, kind, shown, labels))
+        return columns
 
-    def _reader(self, query: str) -> pa.RecordBatchReader:
-        self._connection.rollback()
-        self._cursor.execute("SET TRANSACTION READ ONLY")
-        return super()._reader(query)
+    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        self._cursor.execute(query)
+        for batch in self._cursor.fetch_record_batch():
+            yield pa.RecordBatch.from_arrays([*map(_with_infinity, batch.columns)], batch.schema.names)
 
-    def _put(self, name: str, rows: pa.RecordBatchReader) -> None:
-        self._connection.rollback()
-        super()._put(name, rows)
-        self._connection.commit()
-        self._cursor.execute(f"ANALYZE {name}")
-        self._connection.commit()
-
-
-class _SQLite(_Adbc):
-    dialect = "sqlite"
-
-    def __init__(self, file: str) -> None:
-        import adbc_driver_sqlite.dbapi as sqlite
-
-        self._connection = sqlite.connect(f"file:{quote(file)}?mode=ro")
-        # ADBC tells the type of a column from the first batch of rows.
-        options = {"adbc.sqlite.query.batch_rows": str(_BATCH)}
-        self._cursor = self._connection.cursor(adbc_stmt_kwargs=options)
+    def _rows(self, query: str) -> list[list[Any]]:
+        self._cursor.execute(query)
+        return [list(row.values()) for row in self._cursor.fetch_arrow_table().to_pylist()]
 
 
-def connect(asked: Query, memory: int) -> Database:
+def _types_of(query: str, count: int) -> str:
+    """Ask PostgreSQL for the types of a query's columns, of a domain for its base type, and enums' labels."""
+    names = [f"c{i}" for i in range(count)]
+    oids = ", ".join(f"pg_typeof({name})::oid" for name in names)
+    return f"""
+        WITH RECURSIVE of_column (place, oid) AS (
+            SELECT t.place, t.oid
+            FROM (SELECT 1) AS one
+            LEFT JOIN (SELECT * FROM ({query}) AS answer LIMIT 0) AS nothing ({", ".join(names)}) ON true
+            CROSS JOIN unnest(ARRAY[{oids}]) WITH ORDINALITY AS t (oid, place)
+            UNION ALL
+            SELECT place, typbasetype FROM of_column JOIN pg_type USING (oid) WHERE typtype = 'd')
+        SELECT typname::text, typcategory::text, format_type(t.oid, NULL),
+            ARRAY(SELECT enumlabel::text FROM pg_enum WHERE enumtypid = t.oid ORDER BY enumsortorder)
+        FROM of_column JOIN pg_type AS t USING (oid) WHERE typtype <> 'd' ORDER BY place"""
+
+
+def _with_infinity(block: pa.Array) -> pa.Array:
+    """Return dates and times with the largest number for infinity.
+
+    ADBC counts from 1970 and PostgreSQL from 2000, so that what it has there wraps around.
+    """
+    days, times = pa.types.is_date32(block.type), pa.types.is_timestamp(block.type)
+    if not days and not times:
+        return block
+    numbers = block.cast(pa.int32() if days else pa.int64())
+    wrapped = pc.less(numbers, -(1 << 30) if days else -(1 << 62))  # long before 4713 BC, the first
+    if not pc.any(wrapped).as_py():
+        return block
+    largest = np.iinfo(np.int32 if days else np.int64).max
+    return pc.if_else(wrapped, pa.scalar(largest, numbers.type), numbers).cast(block.type)
+
+
+class _SQLite(Database):
+    """SQLite, on a file opened for reading, whose cells have types, not its columns."""
+
+    name = "sqlite"
+
+    def __init__(self, opened: ExitStack, file: str) -> None:
+        address = f"file:{quote(file)}?mode=ro"
+        self._connection = opened.enter_context(closing(sqlite3.connect(address, uri=True)))
+        self._connection.execute("PRAGMA schema_version")  # which reads the file
+
+    def _columns(self, query: str) -> list[AnswerColumn]:
+        about = self._connection.execute(f"{query} LIMIT 0").description
+        return [AnswerColumn(name, quoted(name, self.mark)) for name, *_ in about]
+
+    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        cursor = self._connection.execute(query)
+        names = [name for name, *_ in cursor.description]
+        while rows := cursor.fetchmany(_SQLITE_CELLS // len(names) + 1):
+            yield pa.RecordBatch.from_arrays([*map(_typed, zip(*rows, strict=True))], names)
+
+
+def _typed(cells: Sequence[Any]) -> pa.Array:
+    """Return cells of SQLite as integers, floating point, text or bytes: the first that holds all of them."""
+    try:
+        return pa.array(cells)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # of several types, or beyond what floating point holds
+        text = [cell if isinstance(cell, (str, bytes, type(None))) else repr(cell) for cell in cells]
+        return pa.array(text, pa.binary() if any(isinstance(cell, bytes) for cell in cells) else pa.string())
+
+
+class _Spark(Database):
+    """Spark, through Spark Connect."""
+
+    name, mark = "spark", "`"
+
+    def __init__(self, opened: ExitStack, address: str) -> None:
+        with warnings.catch_warnings():  # of a release of pandas, which is not used here
+            warnings.simplefilter("ignore")
+            from pyspark.sql.connect.client.retries import DefaultPolicy
+            from pyspark.sql.connect.session import SparkSession
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it would print the query
+        parts = urlsplit(address)
+        # Which fails at once and says why; the client would try for ten minutes.
+        socket.create_connection((parts.hostname, parts.port or _SPARK_PORT), _CONNECT_SECONDS).close()
+        self._session = SparkSession.builder.remote(address).create()
+        opened.callback(self._session.stop)
+        self._session.client.set_retry_policies([DefaultPolicy(max_retries=_SPARK_RETRIES)])
+
+    def settings(self) -> tuple[str, ...]:
+        with in_words(self.name):
+            current = self._session.sql("SELECT current_user(), current_catalog(), current_schema()").first()
+            return (*current, *(self._session.conf.get(f"spark.sql.{name}") for name in _SPARK_SETTINGS))
+
+    def _columns(self, query: str) -> list[AnswerColumn]:
+        columns = list[AnswerColumn]()
+        for field in self._session.sql(query).schema.fields:
+            cells, its_type = quoted(field.name, self.mark), field.dataType.simpleString()
+            if str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).startswith("char"):
+                cells = f"rtrim({cells})"  # without the blanks that fill it up
+            foreign = its_type.startswith(("interval year", "interval month", "time("))  # no type of Arrow
+            cells = f"CAST({cells} AS STRING)" if foreign else cells
+            columns.append(AnswerColumn(field.name, cells, "foreign" if foreign else "", its_type))
+        return columns
+
+    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.connect import proto
+
+        # A DataFrame hands out Arrow as a whole only, so this asks the client that it uses itself.
+        plan = proto.Plan(root=proto.Relation(sql=proto.SQL(query=query)))
+        for answer in self._session.client.to_table_as_iterator(plan, {}):
+            if isinstance(answer, pa.Table):  # the first is the schema
+                yield from answer.to_batches()
+
+
+@contextmanager
+def connect(asked: Query, memory: int) -> Iterator[Database]:
     """Connect to the engine that a plan's table names; `ImportError` if its driver is not installed.
 
     DuckDB may take so much `memory`, in bytes.
@@ -286,15 +383,21 @@ def connect(asked: Query, memory: int) -> Database:
     kind, _, rest = address.partition(":")
     if asked.variable and not address:
         raise Unusable("there is no such environment variable here; set it where this role runs")
-    kind = kind.replace("postgresql", "postgres")  # libpq knows both, Ibis this one
-    if kind not in ("", "duckdb", "sqlite", "postgres"):
-        raise Unusable("its address does not begin with postgresql://, sqlite: or duckdb:")
+    if kind not in ("", "duckdb", "sqlite", "postgres", "postgresql", "sc"):
+        raise Unusable("its address does not begin with postgresql://, sqlite:, duckdb: or sc:// (Spark)")
     if kind in ("sqlite", "duckdb") and not Path(rest).is_file():
         raise Unusable(f"there is no such file; the address is {kind}:FILE")
-    with in_words(kind or "duckdb", "it cannot be reached"):
-        if kind in ("", "duckdb"):
-            return DuckDB(memory, rest)
-        return _SQLite(rest) if kind == "sqlite" else _PostgreSQL(address)
+    with ExitStack() as opened:
+        database: Database
+        name = {"": "duckdb", "sc": "spark"}.get(kind, kind.removesuffix("ql"))
+        with in_words(name, "it cannot be reached"):
+            if kind in ("", "duckdb"):
+                database = _DuckDB(opened, rest, memory)
+            elif kind == "sqlite":
+                database = _SQLite(opened, rest)
+            else:
+                database = (_Spark if kind == "sc" else _PostgreSQL)(opened, address)
+        yield database
 
 
 def quoted(text: str, mark: str = "'") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Literal
@@ -55,11 +55,6 @@ class Codes:
     def unseen(self) -> list[str]:
         """Return values listed beyond the default that occur in no column."""
         return [value for value in self._listed if value not in {*self.seen, *_BY_DEFAULT}]
-
-    def listed(self) -> Iterator[tuple[str, Decimal | None]]:
-        """Go through what is listed beyond the default, each with the number that it is."""
-        numbers = {written: number for number, written in self._numbers.items()}
-        yield from ((value, numbers.get(value)) for value in self._listed if value not in _BY_DEFAULT)
 
     def near(self, values: npt.NDArray[Any]) -> bool:
         """Tell whether one of some numbers may be listed."""

@@ -78,7 +78,7 @@ class KeptRanks:
                 mode="json", include={"table", *TableKeys.model_fields}, exclude={"memory"}
             ),
             "stamp": self._stamp,
-            "session": table.session,
+            "session": table.source.session,
             "rows": self._limit,
             "features": table.features,
             "ids": id_digest(table.ids, b"").hex(),

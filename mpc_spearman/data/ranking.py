@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -85,29 +85,6 @@ def rank_columns(
     if not groups or len(groups) != count:
         raise ValueError("ranking needs at least one column, all one-dimensional, of one length above zero")
     return Ranks(matrix, tuple(groups))
-
-
-def place_ranks(
-    out: NDArray[np.int32], blocks: Iterable[Sequence[NDArray[np.int64]]], gaps: NDArray[np.int64]
-) -> Groups:
-    """Write a column's x into `out`, (n,), from its rows' places among those with a value.
-
-    `blocks` are three arrays each: rows, how many rows have a lower value than each, and how many have none
-    above its own. `gaps` are the rows without a value.
-    """
-    present, sizes, sums = len(out) - len(gaps), Counter[int](), np.zeros(2)
-    out[gaps] = 0
-    for rows, below, upto in blocks:
-        x = below + upto - present
-        out[rows] = x
-        of_size, counts = np.unique(upto - below, return_counts=True)
-        sizes.update(dict(zip(of_size.tolist(), counts.tolist(), strict=True)))
-        scaled = x / present
-        sums += (scaled * scaled).sum(), (scaled**3).sum()
-    if sum(sizes.values()) != present:
-        raise ValueError("not each row has a rank")
-    how_many = tuple((t, rows // t) for t, rows in sorted(sizes.items()))
-    return Groups(how_many, skewness_of(present, *sums)).with_gaps(len(gaps))
 
 
 class _Work:

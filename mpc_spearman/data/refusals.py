@@ -21,11 +21,7 @@ class Unusable(Exception):
 
 
 class EngineFailed(Unusable):
-    """An engine did not answer, or refused; `state` is its SQLSTATE, if any."""
-
-    def __init__(self, text: str, state: str = "") -> None:
-        super().__init__(text)
-        self.state = state
+    """A database did not answer, or refused."""
 
 
 def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from unicodedata import normalize
@@ -18,7 +18,6 @@ from mpc_spearman.data.cells import Array, Mask, Numbers
 from mpc_spearman.data.columns import ColumnReader
 from mpc_spearman.data.combine import IdRows, combine
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.ranks import Groups
 from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.suspected import said_of, suspected
 
@@ -29,7 +28,7 @@ class Column:
 
     `problem` says why it cannot be used as the plan has it, and quotes no cell. `fix` is a key of the plan
     and its value that would mend that, if there is one: ``convert``, or ``encode``, whose order only the
-    owner knows. `values` are anything where one is missing, and empty if an engine keeps them.
+    owner knows. `values` are anything where one is missing.
     """
 
     name: str
@@ -50,10 +49,8 @@ class Source(ABC):
     """
 
     names: Sequence[object]  # of all columns; those of a DataFrame need not be text
-    session: tuple[str, ...] = ()  # an engine's settings that decide what a query's answer is
+    session: tuple[str, ...] = ()  # a database's settings that decide what a query's answer is
     hint = ""  # what may be the matter where a column is not there
-    close: Callable[[], object] = staticmethod(lambda: None)
-    rank: Callable[..., Groups] | None = None  # ranks a column where it is, at an engine
     #: Which rows have the same id, if they become one; set once the ids are known.
     same_ids: IdRows | None = None
 

@@ -18,13 +18,11 @@ import pyarrow as pa
 from mpc_spearman.arrays import blocks
 from mpc_spearman.data.notation import shortest
 
-#: How many of the lowest and the highest values are looked at.
-MOST = 6
+# How many of the lowest and the highest values are looked at.
+_MOST = 6
 _RUN = 3  # codes at one end, as in 97, 98, 99
 _CODE = re.compile(r"-?(7+|8+|9+|9+[678])(\.0+)?|-[1-6](\.0+)?")
 _NEGATIVE = re.compile(r"-([1-9]|7+|8+|9+|9+[678])(\.0+)?")
-#: Numbers that look like codes.
-LIKELY = re.compile(f"{_CODE.pattern}|{_NEGATIVE.pattern}")
 _FEW, _BLOCK, _SAMPLE = 3, 1 << 18, 1 << 12
 
 Array = npt.NDArray[Any]
@@ -48,7 +46,7 @@ def suspected(
             high = block.max() if high is None else max(high, block.max())
             some.append(block[:: max(1, known // _SAMPLE)])
     sample = np.unique(np.concatenate([*some, [low, high]]).astype(values.dtype))
-    if not among(sample, np.full(len(sample), known), known, kind):
+    if not _among(sample, np.full(len(sample), known), known, kind):
         return []  # of these values alone: with all others none is further away
     counts = dict[Any, int]()
     for part in blocks(len(values), _BLOCK):
@@ -56,15 +54,18 @@ def suspected(
         for value, count in zip(*(one.tolist() for one in np.unique(block, return_counts=True)), strict=True):
             counts[value] = counts.get(value, 0) + count
         ends = sorted(counts)
-        for value in ends[MOST:-MOST]:
+        for value in ends[_MOST:-_MOST]:
             del counts[value]
     ends = sorted(counts)
-    return among(np.array(ends, values.dtype), np.array([counts[end] for end in ends]), known, kind)
+    return _among(np.array(ends, values.dtype), np.array([counts[end] for end in ends]), known, kind)
 
 
-def among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> list[tuple[str, int]]:
+def _among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> list[tuple[str, int]]:
     """Return which of a column's lowest and highest values, ascending, may be codes; see `suspected`."""
-    texts, dates = [written(value, kind) for value in values], kind is not None and pa.types.is_temporal(kind)
+    texts, dates = (
+        [_written(value, kind) for value in values],
+        kind is not None and pa.types.is_temporal(kind),
+    )
     codes = set[int]()
     for order in ([*range(len(values))], [*range(len(values))][::-1]):
         of = [float(values[i]) for i in order]
@@ -84,7 +85,7 @@ def among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> lis
     return [(texts[i], int(counts[i])) for i in sorted(codes)]
 
 
-def written(value: Any, kind: pa.DataType | None) -> str:
+def _written(value: Any, kind: pa.DataType | None) -> str:
     """Write a value as a plan would list it."""
     if kind is None:
         return f"{value:.15g}"

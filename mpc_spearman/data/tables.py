@@ -14,8 +14,7 @@ do whole numbers beyond 2^53 that share a column with such numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,12 @@ from mpc_spearman.data.choice import choose, flag_of, without_names
 from mpc_spearman.data.combine import IdRows
 from mpc_spearman.data.gaps import costs
 from mpc_spearman.data.ranking import Place, rank_columns
-from mpc_spearman.data.ranks import Groups, Ranks
-from mpc_spearman.data.refusals import EngineFailed, Unusable, at, at_rows, count_of, listed, show
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.data.refusals import Unusable, at, at_rows, count_of, listed, show
 from mpc_spearman.data.source import Source
 from mpc_spearman.data.sources import ArrowTable, open_source
 from mpc_spearman.errors import SetupError, TableError
-from mpc_spearman.installed import install_warehouse
+from mpc_spearman.installed import install
 
 __all__ = ["Table", "read_table"]
 
@@ -46,7 +45,6 @@ MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
 _NEEDED = f"a rank correlation needs at least {MIN_ROWS}"
 
 Mask = npt.NDArray[np.bool_]
-Fail = Callable[[str], TableError]
 #: Called with how many columns are done, and how many there are.
 Tick = Callable[[int, int], None]
 
@@ -56,25 +54,16 @@ class Table:
     """One party's checked table. Its columns are read when they are ranked."""
 
     party: str
+    name: str  # of the file or query, for errors
+    source: Source
     ids: pa.LargeStringArray  # as text, unique, none empty, in order
     features: tuple[str, ...]  # unique
-    #: Reads the values of a feature, by its position, in some rows of the source; see `column`.
-    read: Callable[[int, npt.NDArray[np.int64] | None], npt.NDArray[Any]]
+    places: tuple[int, ...]  # in the source, of each feature's column
+    flags: frozenset[str]  # features that say which values of their column are missing
+    middle: bool  # whether cells without a value are ranked
     #: Which rows of the source are this table's, in order; None for all. Rows that became one count once.
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
-    #: Settings of an engine's session that decide what a query's answer is.
-    session: tuple[str, ...] = ()
-    #: Where its columns and ranks take room.
-    memory: Memory = field(default_factory=Memory)
-    #: Of a source whose rows with one id became one: which did.
-    same_ids: IdRows | None = None
-    #: Opens the source again, with all its rows and columns.
-    reopen: Callable[[], Source] | None = None
-    #: Has an engine rank a feature, by its position, over some rows of the source, into a row of a matrix.
-    rank: Callable[[int, npt.NDArray[np.int64] | None, npt.NDArray[np.int32]], Groups] | None = None
-    #: Lets go of the source, when all columns are ranked.
-    close: Callable[[], object] = lambda: None
 
     @property
     def n(self) -> int:
@@ -92,26 +81,35 @@ class Table:
         Under ``missing: middle`` missing cells are masked (`numpy.ma`). It may be a view of the caller's
         data: do not write to it.
         """
-        return self.read(index, self.rows)
+        name, memory = self.features[index], self.source.memory
+        try:
+            values, missing, *_ = self.source.feature(self.places[index])
+        except (Unusable, OSError):
+            values, missing = np.empty(0), np.ones(0, dtype=bool)
+        same_ids = self.source.same_ids
+        changed = len(values) != (self.source.n if same_ids is None else same_ids.count)
+        if self.rows is not None and not changed:
+            values, missing = (_some(whole, self.rows, memory) for whole in (values, missing))
+        has_gaps = bool(missing.any())
+        if changed or (has_gaps and not self.middle):
+            raise TableError(
+                f"{self.party}: {self.name}: column {show(name)} changed while the table was used"
+            )
+        if name in self.flags:
+            return missing.astype(np.int64)
+        return np.ma.masked_array(values, missing) if has_gaps else values
 
     def ranks(
         self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place | None = None
     ) -> Ranks:
-        """Rank all features, here or by the engine that holds them; see `rank_columns`."""
-        place = place or partial(self.memory.zeros, kind=np.int32)
-        if self.rank is None:
-            columns = map(self.column, range(self.m))
-            return rank_columns(columns, self.m, workers=workers, tick=tick, place=place, memory=self.memory)
-        matrix, groups = place((self.m, self.n)), list[Groups]()
-        for index, out in enumerate(matrix):
-            groups.append(self.rank(index, self.rows, out))
-            tick()
-        return Ranks(matrix, tuple(groups))
+        """Rank all features; see `rank_columns`."""
+        columns, memory = map(self.column, range(self.m)), self.source.memory
+        return rank_columns(columns, self.m, workers=workers, tick=tick, place=place, memory=memory)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""
         chosen = rows if self.rows is None else self.rows[rows]
-        return replace(self, ids=row_ids.take(self.ids, rows, self.memory), rows=chosen)
+        return replace(self, ids=row_ids.take(self.ids, rows, self.source.memory), rows=chosen)
 
     def __repr__(self) -> str:
         """Show the shape only, so that a traceback or a log shows no cell."""
@@ -125,15 +123,17 @@ def read_table(
     *,
     rows: int | None = None,
     normalise: Sequence[Normalise] = (),
+    whole: bool = False,
     tick: Tick = lambda done, of: None,
 ) -> Table:
     """Read and check a party's table; `TableError` if it cannot be read or used.
 
-    `source` is a file, a folder of part files, what an engine holds and ranks, or a table of pandas, polars,
-    pyarrow or another library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so
-    many rows are read at most, and what follows them is not checked. `normalise` is done to ids, in its
-    order. Problems of several columns come in one error, a line each. What takes more than ``memory`` is in
-    unnamed files in ``TMPDIR``. `tick` is called before each column.
+    `source` is a file, a folder of part files, a query, or a table of pandas, polars, pyarrow or another
+    library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so many rows are read
+    at most, and what follows them is not checked. `normalise` is done to ids, in its order. With `whole`,
+    columns that are not used can be read from the table's source afterwards. Problems of several columns come
+    in one error, a line each. What takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is
+    called before each column.
     """
     name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
@@ -141,26 +141,21 @@ def read_table(
         return TableError(f"{party}: {name}: {text}")
 
     try:
-        reopen: Callable[[], Source]
         if isinstance(source, Query):
-            from mpc_spearman.data.warehouse import Warehouse  # here, as it needs libraries of its own
+            from mpc_spearman.data.answer import Answer  # here, as it needs libraries of its own
 
-            reopen = partial(Warehouse, source, keys, rows)
+            opened: Source = Answer(source, keys, rows, whole=whole)
         else:
-            reopen = partial(open_source, source, keys, rows)
-        opened = reopen()
-        try:
-            table = _read(party, opened, keys, normalise, fail, tick)
-            pa.default_memory_pool().release_unused()  # which it keeps otherwise
-            return replace(table, reopen=reopen, close=opened.close)
-        except BaseException:
-            opened.close()
-            raise
+            opened = open_source(source, keys, rows)
+        table = _read(party, name, opened, keys, normalise, tick)
+        pa.default_memory_pool().release_unused()  # which it keeps otherwise
+        return table
     except Unusable as unusable:
         raise fail(str(unusable)) from None
     except ImportError as error:
-        why = f"{party}: {name} needs {error.name}, which is not installed"
-        raise SetupError(f"{why}. Run: {install_warehouse()}") from None
+        why = f"{party}: {name} needs {error.name or 'grpcio'}, which is not installed"
+        of_spark = "pyspark" in str(error) or error.name is None
+        raise SetupError(f"{why}. Run: {install('spark' if of_spark else 'databases')}") from None
     except FileNotFoundError:
         raise fail("there is no such file") from None
     except OSError as error:  # permission denied, a broken disk, ...
@@ -168,7 +163,7 @@ def read_table(
 
 
 def _read(
-    party: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], fail: Fail, tick: Tick
+    party: str, name: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], tick: Tick
 ) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
@@ -178,11 +173,11 @@ def _read(
     for done, place in enumerate(places):
         tick(done, len(places))
         column = source.look(place)
-        name, problem = column.name, column.problem
+        feature, problem = column.name, column.problem
         if not problem:
             missing = column.missing & kept
-            if keys.missing_flags and missing.any() and flag_of(name) not in keys.exclude:
-                flags[flag_of(name)] = place
+            if keys.missing_flags and missing.any() and flag_of(feature) not in keys.exclude:
+                flags[flag_of(feature)] = place
             if missing.any() and (missing == kept).all():
                 problem = f"all {len(missing)} values are missing"
             elif missing.any() and keys.missing == "error":
@@ -192,14 +187,14 @@ def _read(
                     "middle of the ranks; missing: drop_rows leaves such rows out, under alignment: intersect"
                 )
         if problem:
-            problems.append(f"column {show(name)}: {problem}")
+            problems.append(f"column {show(feature)}: {problem}")
             continue
         if missing.any():
-            gaps[name] = np.packbits(missing)
+            gaps[feature] = np.packbits(missing)
         if keys.missing != "middle":
             complete &= ~missing
-        used[name] = place
-        notes += [f"column {show(name)}: {column.note}"] if column.note else []
+        used[feature] = place
+        notes += [f"column {show(feature)}: {column.note}"] if column.note else []
     if len(problems) > 1:
         problems.insert(0, count_of(len(problems), "bad column"))
     if problems:
@@ -212,50 +207,24 @@ def _read(
     rows = None if n == len(ids) else np.flatnonzero(complete)
     if twice := used.keys() & flags.keys():
         raise Unusable(f"missing_flags: there is a column {show(min(twice))} already; exclude or rename it")
-    place_of = {**used, **flags}
-    features = tuple(place_of)
     cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
     cautions += [repeats] if repeats else []
     cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
     if unseen := source.unseen():
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
-    def read(index: int, chosen: npt.NDArray[np.int64] | None) -> npt.NDArray[Any]:
-        name = features[index]
-        try:
-            values, missing, *_ = source.feature(place_of[name])
-        except (Unusable, OSError):
-            values, missing = np.empty(0), np.ones(0, dtype=bool)
-        if len(values) == len(ids) and chosen is not None:
-            values, missing = (_some(whole, chosen, source.memory) for whole in (values, missing))
-        has_gaps = bool(missing.any())
-        if len(values) != (len(ids) if chosen is None else len(chosen)) or (
-            has_gaps and keys.missing != "middle"
-        ):
-            raise fail(f"column {show(name)} changed while the table was used")
-        if name in flags:
-            return missing.astype(np.int64)
-        return np.ma.masked_array(values, missing) if has_gaps else values
-
-    def rank(index: int, chosen: npt.NDArray[np.int64] | None, out: npt.NDArray[np.int32]) -> Groups:
-        name = features[index]
-        assert source.rank is not None
-        try:
-            return source.rank(place_of[name], chosen, out, flag=name in flags)
-        except EngineFailed as failed:
-            raise fail(f"column {show(name)}: {failed}") from None
-
+    columns = {**used, **flags}
     return Table(
         party,
+        name,
+        source,
         ids if rows is None else row_ids.take(ids, rows, source.memory),
-        features,
-        read,
-        rows,
-        rank=None if source.rank is None else rank,
+        features=tuple(columns),
+        places=tuple(columns.values()),
+        flags=frozenset(flags),
+        middle=keys.missing == "middle",
+        rows=rows,
         cautions=tuple(cautions),
-        memory=source.memory,
-        same_ids=source.same_ids,
-        session=source.session,
     )
 
 

@@ -17,13 +17,12 @@ def run_role(run: Run, frame: pa.Table | None = None) -> Result:
     When this returns, every party has finished. If this party fails, even before the meeting, the others get
     the error's class, and no more. `frame` is this party's table, if that is not a file.
     """
-    with run.opened:
-        try:
-            run.signer = run.meeting.ready()
-            if run.roster.me.role is Role.COORDINATOR:
-                return run_coordinator(run)
-            return run_data_party(run, frame)
-        except BaseException as error:
-            run.stop(error)
-            end(run, error)
-            raise
+    try:
+        run.signer = run.meeting.ready()
+        if run.roster.me.role is Role.COORDINATOR:
+            return run_coordinator(run)
+        return run_data_party(run, frame)
+    except BaseException as error:
+        run.stop(error)
+        end(run, error)
+        raise

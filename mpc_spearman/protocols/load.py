@@ -57,7 +57,15 @@ def own_tables(
         )
     # Rows that become one (duplicates) do so before anything else.
     first = None if rows_differ(plan) or isinstance(me.duplicates, dict) else plan.rows
-    whole = used = read_table(name, source, me, rows=first, normalise=plan.normalise, tick=tick)
+    whole = used = read_table(
+        name,
+        source,
+        me,
+        rows=first,
+        normalise=plan.normalise,
+        whole=me.write_unaligned is not None,
+        tick=tick,
+    )
     if first is None and plan.rows is not None:
         places = np.arange(whole.n) if whole.rows is None else whole.rows
         used = whole.take(np.flatnonzero(places < plan.rows))
@@ -100,7 +108,6 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
         kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
     tables = own_tables(run.plan, me.name, frame, partial(run.progress, run.meter.current))
     table = tables.whole
-    run.opened.callback(table.close)
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, tables.used.n)
     ranks, cautions = None, [*table.cautions, *many_ids(run.plan, me.name, tables.used.n)]
@@ -167,5 +174,4 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
     else:
         ranks = ranks_of(used, tables.ranks if used is whole else None)
         stated = level.statements(ranks, role, factors)
-    whole.close()
     return ranks, stated

@@ -112,11 +112,3 @@ def test_rows_need_an_order() -> None:
     plan = plan_with({KEY: {"query": "SELECT 1 AS id"}, "alignment": "intersect"})
     (line,) = problems({**plan, "rows": 100})
     assert line == f"plan: {KEY}: needs order_by, the columns that say which row comes first, under rows: 100"
-
-
-def test_rows_of_a_query_become_one_in_the_query() -> None:
-    changes = {KEY: ASKED, "parties.target.duplicates": {"visits": "sum"}}
-    (line,) = problems(plan_with(changes))
-    assert (
-        line == "plan: parties.target.duplicates: combines rows of files only; write GROUP BY into the query"
-    )

@@ -116,10 +116,9 @@ def test_kept_ranks_serve_a_run_that_may_take_other_memory(clinic: Path) -> None
     for memory in ("300MB", "400MB"):
         ranks, table = owner.ranks(lambda table: table.take(rows), memory=memory)
         assert right(ranks, table)
-        table.close()
     assert owner.ranked == 1
     os.utime(clinic, ns=(1, 1))
-    owner.ranks()[1].close()
+    owner.ranks()
     assert owner.ranked == 2
 
 
@@ -135,7 +134,6 @@ def test_ranks_of_a_database_follow_its_present_columns(
         monkeypatch.setenv("CLINIC", into_sqlite(file, "t", frame.rename(columns=columns)))
         ranks, table = owner.ranks(table=asked, missing="middle", exclude=["flag"])
         assert right(ranks, table)
-        table.close()
         assert owner.ranked == ranked
 
 
@@ -164,8 +162,7 @@ def test_ranks_of_a_query_are_kept_for_the_same_session_alone(
     monkeypatch.setenv("CLINIC", server)
 
     def first() -> int:
-        ranks, table = owner.ranks(table=asked)
-        table.close()
+        ranks, _ = owner.ranks(table=asked)
         return int(ranks.matrix[0, 0])
 
     assert first() == -8
@@ -190,7 +187,7 @@ def test_ranks_of_a_database_file_are_kept_until_it_changes(
     for ranked in (1, 1, 2):
         if ranked == 2:
             os.utime(clinic.with_name("t.db"), ns=(1, 1))
-        owner.ranks(table=asked)[1].close()
+        owner.ranks(table=asked)
         assert owner.ranked == ranked
 
 

@@ -28,7 +28,7 @@ from support.processes import EVER
 
 PASSWORD = "hunter%2Fsecret"  # as an address has it
 ADDRESS = "CLINIC_DATABASE"
-ENGINES = ("parquet", "duckdb", "sqlite", "postgresql", "no temporary tables")
+ENGINES = ("parquet", "duckdb", "sqlite", "postgresql")
 #: Each with the query that asks for it; its answer's ``id`` and ``x`` are used.
 Ask = Callable[..., Table]
 
@@ -121,9 +121,6 @@ def made(engine: str, frame: pd.DataFrame, folder: Path, server: str, environ: p
     else:
         into_postgresql(server, "t", frame)
         environ.setenv(ADDRESS, server)
-    if engine == ENGINES[-1]:
-        command(server, "GRANT SELECT ON t TO reader")
-        environ.setenv(ADDRESS, server.replace(f"owner:{PASSWORD}", "reader:hunter"))
     return Query(query="SELECT * FROM t -- all\n;", connection=f"env:{ADDRESS}")
 
 

@@ -1,4 +1,4 @@
-"""Tables that an engine holds and ranks: DuckDB, SQLite and a real PostgreSQL, compared with SciPy."""
+"""Queries that DuckDB, SQLite and a real PostgreSQL answer: ranks compared with SciPy, and types."""
 
 from __future__ import annotations
 
@@ -6,26 +6,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import closing
-from decimal import Decimal
 from pathlib import Path
-from string import whitespace
 from typing import Any
 
 import duckdb
-import ibis
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
 from mpc_spearman.config import Query
-from mpc_spearman.config.table_keys import Csv, TableKeys
-from mpc_spearman.data import expressions, warehouse
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data import answer, databases
 from mpc_spearman.data.aligned import write_unaligned
-from mpc_spearman.data.databases import DuckDB
-from mpc_spearman.data.notation import Notation
-from mpc_spearman.data.ranking import place_ranks, rank_columns
+from mpc_spearman.data.databases import connect
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import TableError
@@ -61,19 +56,15 @@ def columns_of_every_kind(n: int = 400) -> pd.DataFrame:
 KEYS = TableKeys.model_validate({"encode": {"grade": ["low", "mid", "High"]}, "missing": "drop_rows"})
 
 
-#: DuckDB also ranks its own tables, and copies of those where no temporary table may be.
-RANKING = ("parquet", "sqlite", "postgresql")
-
-
-@pytest.mark.parametrize(
-    ("engine", "small"), [*((engine, False) for engine in ENGINES), *((engine, True) for engine in RANKING)]
-)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("small", [False, True], ids=["", "small"])
 def test_ranks_are_scipys_for_every_kind_of_column(
     engine: str, small: bool, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if small:  # many buckets, and text that the engine reads
-        monkeypatch.setattr(warehouse, "_PART", 50)
-        monkeypatch.setattr(warehouse, "_MOST_WORDS", 400 if engine == "sqlite" else 20)
+    if small:  # many blocks, in files
+        monkeypatch.setattr(answer, "_BLOCK", 50)
+        monkeypatch.setattr(databases, "_SQLITE_CELLS", 700)
+        monkeypatch.setattr("mpc_spearman.arrays.Memory.take", lambda memory, size: False)
     frame = columns_of_every_kind()
     asked = made(engine, frame, tmp_path, server, monkeypatch)
     table = read_table("B", asked, KEYS)
@@ -91,7 +82,6 @@ def test_ranks_are_scipys_for_every_kind_of_column(
             groups = rank_columns([values]).groups[0]
             assert ranks.groups[place].how_many == groups.how_many
             assert ranks.groups[place].skewness == pytest.approx(groups.skewness, rel=1e-9, abs=1e-9)
-    table.close()
 
 
 def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
@@ -106,9 +96,6 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
     again = f"import duckdb; duckdb.connect({file!r}, read_only=True).sql('FROM t').show()"
     subprocess.run([sys.executable, "-c", again], check=True, capture_output=True)
     assert [average(table) for table in tables] == [[[4, 3, 2, 1]]] * 2
-    assert len([*tmp_path.glob("mpc_spearman-spill-*")]) == 2
-    for table in tables:
-        table.close()
     assert not [*tmp_path.glob("mpc_spearman-spill-*")]
     with duckdb.connect(file):
         text = refusal(lambda: read_table("B", asked, TableKeys()))
@@ -116,10 +103,10 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
 
 
 def test_a_full_disk_is_not_called_too_little_memory() -> None:
-    with closing(DuckDB(20_000_000)) as engine:
-        engine._connection.execute("SET max_temp_directory_size = '1MB'")
+    with connect(Query(query="SELECT 1"), 20_000_000) as engine:
+        engine._connection.execute("SET max_temp_directory_size = '1MB'")  # type: ignore[attr-defined]
         with pytest.raises(EngineFailed, match=r"\(TMPDIR\) is full"):
-            engine.keep("t", "SELECT random() FROM range(4000000)")
+            [*engine.batches("SELECT random() AS x FROM range(4000000) ORDER BY x")]
 
 
 def test_foreign_files_in_the_spill_folder_are_not_opened(
@@ -130,56 +117,9 @@ def test_foreign_files_in_the_spill_folder_are_not_opened(
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "file").touch()
     (tmp_path / f"mpc_spearman-spill-{16 * '1'}").symlink_to(tmp_path / "kept")
-    DuckDB(100_000_000).close()
+    with connect(Query(query="SELECT 1"), 100_000_000):
+        pass
     assert sorted(path.name[-4:] for path in tmp_path.rglob("*")) == ["0000", "1111", "file", "kept"]
-
-
-@pytest.mark.parametrize("ties", [1, 3, 40, 1000])
-@pytest.mark.parametrize("gaps", [0, 1, 40, 300])
-def test_ranks_placed_by_an_engines_counts_are_those_of_the_column(ties: int, gaps: int) -> None:
-    draw = np.random.default_rng([ties, gaps])
-    missing = np.sort(draw.permutation(300)[:gaps])
-    values = draw.integers(0, 1000, 300) // ties
-    known = np.setdiff1d(np.arange(300), missing)
-    upto = (values[known] <= values[known][:, None]).sum(1)
-    below = (values[known] < values[known][:, None]).sum(1)
-    out = np.zeros(300, np.int32)
-    blocks = [(known[i : i + 70], below[i : i + 70], upto[i : i + 70]) for i in range(0, len(known), 70)]
-    groups = place_ranks(out, blocks, missing)
-    expected = rank_columns([np.ma.masked_array(values, np.isin(np.arange(300), missing))])
-    assert np.array_equal(out, expected.matrix[0])
-    assert (groups.how_many, groups.gaps) == (expected.groups[0].how_many, gaps)
-    assert groups.skewness == pytest.approx(expected.groups[0].skewness, rel=1e-9)
-
-
-def test_text_with_many_different_cells_is_numbers_or_dates_or_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(warehouse, "_MOST_WORDS", 3)
-
-    def read(*cells: str, **keys: Any) -> list[float]:
-        rows = ", ".join(f"('{i}', '{cell}')" for i, cell in enumerate(cells))
-        csv = {"thousands": "none"} | keys.pop("csv", {})
-        known = TableKeys.model_validate({"csv": csv, "missing": "middle", **keys})
-        asked = Query(query=f"SELECT * FROM (VALUES {rows}) AS t (id, x)")
-        return average(read_table("B", asked, known))[0]
-
-    assert read(" 10", "9", "+8", "-9223372036854775808") == [4, 3, 2, 1]
-    assert read("9007199254740993", "9007199254740992", "0", "1") == [4, 3, 1, 2]
-    with_codes = read("1e3", "999.5", ".5", "5.", "NA", "-9", missing_values=["NA", "-9.0"])
-    assert with_codes == [5, 4, 2, 3, 3.5, 3.5]
-    assert read("1.234,5", "1.234,25", "7", "0,5", csv={"decimal": ",", "thousands": "."}) == [4, 3, 2, 1]
-    assert read("2024-02-29", "1969-12-31", "2024-03-01", "0001-01-01") == [3, 2, 4, 1]
-    assert read("2024-02-29 10:00", "2024-02-29T09:59:59.5", "1999-01-01 00:00", "") == [3.5, 2.5, 1.5, 2.5]
-    for cells, said in {
-        ("1", "2", "x", "4"): "1 non-numeric value, the first in data row 3",
-        ("1", "2", "3", "9223372036854775808"): "beyond 64 bits",
-        ("2023-02-29", "2024-01-01", "2024-01-02", "2024-01-03"): "a date that does not exist",
-    }.items():
-        with pytest.raises(TableError, match=said):
-            read(*cells)
-    with pytest.raises(TableError, match=r"csv\.thousands"):
-        read("1.234", "2.345", "3", "4.567", csv={"thousands": None})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -222,8 +162,7 @@ def test_rows_that_are_not_common_are_written_with_all_columns(
 ) -> None:
     frame = pd.DataFrame({"id": list("dcba"), "x": [1, 2, 3, 4], "note": ["SECRET", None, "y", "z"]})
     asked = made(engine, frame, tmp_path, server, monkeypatch)
-    table = read_table("B", asked, TableKeys(exclude=["note"]))
-    table.close()
+    table = read_table("B", asked, TableKeys(exclude=["note"]), whole=True)
     write_unaligned(tmp_path / "rest.csv", table.take(np.array([0, 2])))
     left = pd.read_csv(tmp_path / "rest.csv", dtype=str)
     assert left.fillna("").to_numpy().tolist() == [["b", "3", "y"], ["d", "1", "SECRET"]]
@@ -237,7 +176,14 @@ X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
-        (["1e60::numeric", "1e60::numeric + 1e-20", "'NaN'"], [1, 2]),
+        (["1e40::numeric", "1e40::numeric + 1e-20", "'NaN'"], [1, 2]),
+        (
+            ["1e60::numeric", "1e60::numeric + 1e-20", "2"],
+            "column 'x': numbers of more than 75 digits: round",
+        ),
+        (["'-9'::char(4)", "'10'", "'7'"], [1, 3, 2]),
+        (["'-9.00'::money", "10.5::numeric::money", "7::money"], [1, 3, 2]),
+        (["4294967295::oid", "7", "1"], [3, 2, 1]),
         (["'NaN'::float8", "-0.0", "0.0"], [1.5, 1.5]),
         (["9007199254740993::int8", "9007199254740992", "1"], [3, 2, 1]),
         (["'2024-02-29 00:00+02'::timestamptz", "'4713-01-01 BC'", "'2024-02-28 22:00+00'"], [2.5, 1, 2.5]),
@@ -246,13 +192,13 @@ X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
         (["'7'::varchar", "' 10'", "'9'"], [1, 3, 2]),
         (["true", "false", "true"], [2.5, 1, 2.5]),
         (["'infinity'::date", "'2024-02-29'", "'2024-02-28'"], "column 'x': 1 infinite value"),
-        (["'-Infinity'::numeric", "1", "2"], "column 'x': 1 infinite value, the first in data row 1; if"),
+        (["'-Infinity'::numeric", "1", "2"], "column 'x': 1 infinite value, the first in data row 1; make"),
         (["'infinity'::float4", "1", "2"], "column 'x': 1 infinite value"),
-        (["'{1}'::int[]", "'{2}'", "'{3}'"], "column 'x': list, not numbers: cast it to float64"),
+        (["'{1}'::int[]", "'{2}'", "'{3}'"], "column 'x': integer[], not numbers: cast it to float64"),
         (["'1.2.3.4'::inet"] * 3, "column 'x': inet, not numbers: cast it to float64"),
-        (["'1 day'::interval", "'2 days'", "'3 days'"], "column 'x': month_day_nano_interval, not numbers"),
-        (["gen_random_uuid()"] * 3, "column 'x': 3 non-numeric values among its 3 different cells; list"),
-        (["'low'::varchar", "'1'", "'2'"], "column 'x': 1 non-numeric value among its 3 different cells;"),
+        (["'1 day'::interval", "'2 days'", "'3 days'"], "column 'x': interval, not numbers"),
+        (["gen_random_uuid()"] * 3, "column 'x': 3 non-numeric values, the first in data row 1; list"),
+        (["'low'::varchar", "'1'", "'2'"], "column 'x': 1 non-numeric value, the first in data row 1;"),
     ],
 )
 def test_postgresqls_types_are_ranked_or_refused(ask: Ask, cells: list[str], expected: Any) -> None:
@@ -277,34 +223,100 @@ def test_ids_of_postgresql_are_text_whole_numbers_and_dates(ask: Ask, server: st
         assert table.ids.to_pylist()[0] == expected
     query = "SELECT (g / 2.0)::numeric AS id, g AS x FROM generate_series(1, 3) g"
     assert refusal(lambda: ask(query)) == (
-        "column 'id': ids of type numeric with decimals: cast them to text or to int64"
+        "column 'id': ids of type decimal128, neither text, whole numbers nor dates: "
+        "cast them to text or to int64"
     )
 
 
-# ---- what is asked
+def test_enumerations_of_postgresql_have_their_order(ask: Ask, server: str) -> None:
+    command(
+        server,
+        *("DROP TYPE IF EXISTS severity CASCADE", "CREATE TYPE severity AS ENUM ('mild', 'none', 'severe')"),
+        *("ALTER TYPE severity ADD VALUE 'low' BEFORE 'none'", "CREATE DOMAIN state AS severity"),
+    )
+    rows = "(VALUES ('a', 'none'), ('b', 'severe'), ('c', 'mild'), ('d', 'low')) AS t (id, x)"
+    for kind in ("severity", "state"):
+        query = f"SELECT id, x::{kind} AS x FROM {rows}"
+        assert average(ask(query, missing_values=["NA"])) == [[3, 4, 1, 2]]
+        assert average(ask(query, encode={"x": ["none", "low", "mild", "severe"]})) == [[1, 4, 3, 2]]
 
 
-def test_the_sql_for_engines_that_are_not_installed_is_unchanged() -> None:
-    asked = ibis.table({"o0": "float64", "o1": "string", "c0": "string", "c1": "float64"}, name="asked")
-    rows = ibis.table({"r": "int64", "c0": "string", "key": "float64"}, name="rows")
-    buckets, before = expressions.bucketed(rows, rows.key, [0.5, 1.5]), {0: 0, 1: 5, 2: 9}
-    missing, infinite = expressions.gaps(rows.key, [expressions.has(rows.key, "-9", Decimal(-9))], "trino")
-    cells = expressions.written(rows.c0, Notation(Csv(decimal=",", thousands=".")), ["NA"])[1]
-    asked_for = {
-        "numbers": expressions.numbered(
-            expressions.bucketed(asked, asked.o0, [0.5]), ["o0", "o1"], {0: 0, 1: 7}
-        ),
-        "buckets": buckets.group_by("b").aggregate(n=buckets.count()).order_by("b"),
-        "ranks": expressions.ranks(buckets, before),
-        "gaps": rows.filter(missing | infinite).select("r"),
-        "text": rows.aggregate(**{kind: rows.count(where=some) for kind, some in cells.items()}),
-    }
-    made = [
-        f"-- {dialect}: {name}\n{ibis.to_sql(query, dialect=dialect, pretty=False)}\n".replace(
-            whitespace, "..."
-        )
-        for dialect in ("databricks", "trino", "bigquery", "snowflake")  # the first is Spark's
-        for name, query in asked_for.items()
-    ]
-    assert "OVER (ORDER BY" not in (text := "\n".join(made))  # no window over all rows
-    assert text == (Path(__file__).parent / "warehouse.sql").read_text()
+def test_no_session_stays_open_while_a_party_waits_for_others(ask: Ask, server: str) -> None:
+    table = ask("SELECT * FROM visits")
+    others = "SELECT count(*) AS n FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    seen = ask(f"SELECT g::text AS id, n FROM generate_series(1, 3) g, ({others}) AS others", id="id")
+    assert seen.column(0).tolist() == [1, 1, 1]
+    assert average(table) == [[*range(1, 10)]]
+
+
+def test_a_connection_is_closed_where_it_cannot_be_used(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    from adbc_driver_postgresql import dbapi
+
+    closed = []
+    connection = type("Connection", (), {"close": lambda self: closed.append(self)})
+    monkeypatch.setattr(dbapi, "connect", lambda address: connection())
+    assert refusal(lambda: ask("SELECT 1 AS id")).startswith("postgres: it cannot be reached: it refuses")
+    assert len(closed) == 1
+
+
+# ---- DuckDB's, and missing values in all
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([f"'{2**127}'::uhugeint", "7", f"'{2**127 + 1}'"], [2, 1, 3]),
+        ([f"'{-(2**127)}'::hugeint", "7", "8"], [1, 2, 3]),
+        (["123456789012345678901234567890123456789::bignum", "-1", "7"], [3, 1, 2]),
+        ([f"'{word}'::enum('none', 'mild', 'bad')" for word in ("mild", "bad", "none")], [2, 3, 1]),
+        (["'infinity'::timestamp", "'2024-01-01'", "'2024-01-02'"], "column 'x': 1 infinite value"),
+        (["'2024-01-01'::date", "'-infinity'", "'infinity'"], "column 'x': 2 infinite values, the first in"),
+        (["'2024-01-01'::timestamptz", "'infinity'", "'2024-01-02'"], "column 'x': 1 infinite value"),
+        (["'101'::bit", "'1'", "'0'"], "column 'x': bit, not numbers: cast it to float64"),
+        (["interval 1 day", "interval 1 hour", "null"], "column 'x': month_day_nano_interval, not numbers"),
+        (["'a'::blob", "'b'", "null"], "column 'x': binary, not numbers"),
+    ],
+)
+def test_duckdbs_types_are_ranked_or_refused(cells: list[str], expected: Any) -> None:
+    asked = Query(query=f"SELECT * FROM {X.format(*cells)} WHERE id < 'd'")
+    if isinstance(expected, str):
+        with pytest.raises(TableError, match=expected):
+            read_table("B", asked, TableKeys(missing="drop_rows"))
+    else:
+        assert average(read_table("B", asked, TableKeys()))[0] == expected
+
+
+def test_ids_of_128_bits_and_of_types_that_are_no_ids() -> None:
+    rows = "FROM range(3) AS t (i)"
+    for kind in ("hugeint", "uhugeint", "bignum"):
+        query = f"SELECT (170141183460469231731687303715884105720 + i)::{kind} AS id, i AS x {rows}"
+        ids = read_table("B", Query(query=query), TableKeys()).ids.to_pylist()
+        assert ids == [f"17014118346046923173168730371588410572{i}" for i in range(3)]
+    for cells, kind in (("i::varchar::blob", "binary"), ("[i]", "list"), ("(i % 2)::varchar::bit", "bit")):
+        query = f"SELECT {cells} AS id, i AS x {rows}"
+        with pytest.raises(TableError, match=f"column 'id': ids of type {kind}, neither text, whole numbers"):
+            read_table("B", Query(query=query), TableKeys())
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgresql"])
+@pytest.mark.parametrize("listed", ["1900-01-01", "1900-01-01 00:00:00+00:00", "1900-01-01T00:00Z"])
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
+def test_listed_days_are_missing_in_every_type_of_time(
+    engine: str, listed: str, kind: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT id, x::{kind} AS x FROM (VALUES ('a', '1900-01-01 00:00:00+00'), ('b', '2020-01-02'), "
+    query += "('c', '2020-01-01'), ('d', '2020-01-03')) AS t (id, x)"
+    keys = {"missing": "middle", "missing_values": [listed]}
+    monkeypatch.setenv("TZ", "UTC")
+    if engine == "duckdb":
+        table = read_table("B", Query(query=query), TableKeys.model_validate(keys))
+    else:
+        table = ask(query, **keys)
+    assert average(table) == [[2.5, 2.5, 1.5, 3.5]]
+
+
+def test_rows_of_a_query_with_one_id_become_one() -> None:
+    rows = "(VALUES ('a', 1), ('b', 5), ('a', 3), ('c', 2)) AS t (id, x)"
+    keys = TableKeys.model_validate({"duplicates": {"x": "sum"}})
+    table = read_table("B", Query(query=f"SELECT * FROM {rows}"), keys)
+    assert (table.ids.to_pylist(), average(table)) == (["a", "b", "c"], [[2, 3, 1]])

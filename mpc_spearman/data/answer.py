@@ -1,0 +1,149 @@
+"""The answer of a query, kept as typed columns and read by the rules for all tables.
+
+The engine sorts the rows by `order_by` and the ids. Its answer is taken over in one pass, and the connection
+closed; blocks of a column that exceed ``memory`` are in unnamed files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from mpc_spearman.config import Query
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.cells import NO_INFINITE, Numbers
+from mpc_spearman.data.databases import connect, quoted
+from mpc_spearman.data.notation import mask
+from mpc_spearman.data.refusals import Unusable, at_rows, listed, show
+from mpc_spearman.data.source import Source
+
+_BLOCK = 1 << 18  # rows
+# The types of cells of SQLite, each able to hold those before it.
+_TYPES = (pa.null(), pa.int64(), pa.float64(), pa.string(), pa.binary())
+_MOST_DIGITS = {38: pa.decimal128, 76: pa.decimal256}
+
+
+class Answer(Source):
+    """The answer of a query; see `Source`.
+
+    It is `whole` if columns that are neither ids nor features are needed afterwards.
+    """
+
+    def __init__(self, asked: Query, keys: TableKeys, rows: int | None, *, whole: bool) -> None:
+        super().__init__(keys, rows)
+        self._asked, self._whole, self._count = asked, whole, 0
+        # On lines of its own, for a comment at its end.
+        self._from = f"FROM (\n{(asked.query or '').strip().removesuffix(';')}\n) AS answer"
+        with connect(asked, self.memory.limit) as database:
+            self._columns = database.columns(f"SELECT * {self._from}")
+            self.session = database.settings()
+        self.names = [column.name for column in self._columns]
+        self._kept = dict[int, list[tuple[pa.DataType, NDArray[np.uint8]]]]()
+
+    @property
+    def n(self) -> int:
+        """Number of rows, once the source is prepared."""
+        return self._count
+
+    def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
+        """Take these columns over, the first time."""
+        if self._kept:
+            return
+        for place in columns:
+            if self._columns[place].kind == "foreign" and not self._whole:
+                raise Unusable(
+                    f"column {show(self.name(place))}: ids of type {self._columns[place].type_name}, neither "
+                    "text, whole numbers nor dates: cast them to text or to int64"
+                )
+        places = range(len(self.names)) if self._whole else [*dict.fromkeys((*columns, *numbers))]
+        self._kept = {place: [] for place in places}
+        with connect(self._asked, self.memory.limit) as database:
+            cells = ", ".join(f"{self._columns[place].cells} AS c{place}" for place in places)
+            by = (self._columns[self._place(name)].name for name in (*self._asked.order_by, *self._keys.id))
+            order = ", ".join(f"answer.{quoted(name, database.mark)} NULLS LAST" for name in by)
+            limit = "" if self._rows is None else f" LIMIT {self._rows}"
+            for rows in _in_blocks(database.batches(f"SELECT {cells} {self._from} ORDER BY {order}{limit}")):
+                self._count += len(rows)
+                for place, block in zip(places, rows.columns, strict=True):
+                    written = pa.record_batch([block], ["cells"]).serialize()
+                    kept = self.memory.keep(np.frombuffer(written, np.uint8))
+                    self._kept[place].append((block.type, kept))
+
+    def _place(self, name: str) -> int:
+        for place in range(len(self.names)):
+            if self.name(place) == name:
+                return place
+        has = listed([*map(str, self.names)])
+        raise Unusable(f"table.order_by: there is no column {show(name)}; it has {has}")
+
+    def numbers(self, place: int) -> Numbers:
+        """Read a feature's values."""
+        column = self._columns[place]
+        if column.kind == "foreign":
+            what = f"{column.type_name}, not numbers"
+            raise Unusable(f"{what}: cast it to float64, or leave it out (exclude)")
+        return super().numbers(place)
+
+    def blocks(self, place: int) -> Iterable[pa.Array]:
+        """Read a column as it is, in the order of the rows."""
+        column = self._columns[place]
+        if column.kind == "numbers":
+            yield from self._decimals(place)
+        elif column.kind == "categories":
+            categories = pa.array(column.categories, pa.string())
+            for text in self._read(place):
+                places = pc.index_in(text, value_set=categories)
+                yield pa.DictionaryArray.from_arrays(places, categories, ordered=True)
+        else:
+            yield from self._read(place)
+
+    def _read(self, place: int) -> Iterator[pa.Array]:
+        kinds = {kind for kind, _ in self._kept[place]}
+        common = max(kinds, key=_TYPES.index) if len(kinds) > 1 else None
+        for kind, kept in self._kept[place]:
+            rows = pa.ipc.read_record_batch(pa.py_buffer(kept), pa.schema([("cells", kind)]))
+            yield rows.column(0) if common is None else _as(rows.column(0), common)
+
+    def _decimals(self, place: int) -> Iterator[pa.Array]:
+        """Read numbers that have arrived as text, exactly."""
+        whole, scale, infinite, start = 0, 0, list[NDArray[np.int64]](), 0
+        for text in self._read(place):
+            infinite.append(start + np.flatnonzero(mask(pc.match_substring(text, "Inf").fill_null(False))))
+            point = pc.find_substring(text, ".")
+            length = pc.binary_length(text)
+            before = pc.if_else(pc.less(point, 0), length, point)
+            whole = max(whole, pc.max(before).as_py() or 0)
+            scale = max(scale, (pc.max(pc.subtract(length, before)).as_py() or 1) - 1)
+            start += len(text)
+        if len(rows := np.concatenate([np.zeros(0, np.int64), *infinite])):
+            raise Unusable(f"{at_rows(rows, 'infinite value')}{NO_INFINITE}")
+        digits = next((most for most in _MOST_DIGITS if whole + scale <= most), None)
+        if digits is None:
+            raise Unusable("numbers of more than 75 digits: round them, or cast them to float8, in the query")
+        for text in self._read(place):
+            known = pc.if_else(pc.equal(text, "NaN"), None, text)
+            yield known.cast(_MOST_DIGITS[digits](digits, scale))
+
+
+def _in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches of rows together."""
+    some, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        some.append(batch)
+        rows += len(batch)
+        if rows >= _BLOCK:
+            yield from pa.Table.from_batches(some).combine_chunks().to_batches()
+            some, rows = [], 0
+    if rows:
+        yield from pa.Table.from_batches(some).combine_chunks().to_batches()
+
+
+def _as(block: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a block of SQLite's cells as cells of a type that holds those of all blocks."""
+    if kind in (pa.string(), pa.binary()) and block.type in (pa.int64(), pa.float64()):
+        block = pa.array([None if cell is None else repr(cell) for cell in block.to_pylist()], pa.string())
+    return block.cast(kind, safe=False)
