@@ -102,7 +102,7 @@ def published(source: Ranks, target: Ranks) -> tuple[np.ndarray, int]:
     known = replace(shapes, defined=defined, scales=scales)
     noise = sum(level.own_noise(known, owner) for owner in owners)  # type: ignore[misc]
     opened = np.rint(vectors[0] @ vectors[1].T).astype(np.int64) + noise
-    told = Descriptions(target=Description(constant=(False,) * target.m))
+    told = Descriptions((Description(),), Description(constant=(False,) * target.m))
     return level.conclude(opened, told, known)["explained"][0], defined[roster.sources[0]]
 
 

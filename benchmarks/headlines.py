@@ -151,9 +151,15 @@ def _whitened(
     kept = np.array([m])
     if both:
         value = np.linalg.svd(z, compute_uv=False)[None]
-        return {"canonical": value, "canonical_noise": np.array([s]), "kept": kept, "kept_target": kept}
+        return {
+            "canonical": value,
+            "canonical_noise": np.array([s]),
+            "kept": kept,
+            "kept_target": kept,
+            "gaps": np.zeros(1),
+        }
     r2 = np.square(z).sum(axis=0)[None] - m * s * s
-    return {"explained": r2, "explained_noise": np.full(r2.shape, s), "kept": kept}
+    return {"explained": r2, "explained_noise": np.full(r2.shape, s), "kept": kept, "gaps": np.zeros((1, 1))}
 
 
 if __name__ == "__main__":

@@ -28,8 +28,9 @@ class Canonical(Findings):
         "canonical": Form(
             "canonical correlations", "canonical.csv", ("party", "number"),
             {
-                "singular": float, "noise": float, "k_source": int, "k_target": int, "dispersion": float,
-                "chance": float, "correlation": float, "trace": float, "p": float, "q": float,
+                "singular": float, "noise": float, "k_source": int, "k_target": int, "gaps": float,
+                "dispersion": float, "chance": float, "correlation": float, "trace": float,
+                "p": float, "q": float,
             },
         ),
     }  # fmt: skip
@@ -42,6 +43,7 @@ class Canonical(Findings):
             "noise": numbers["canonical_noise"],
             "k_source": numbers["kept"],
             "k_target": np.broadcast_to(numbers["kept_target"], numbers["kept"].shape),
+            "gaps": numbers["gaps"],
             "dispersion": numbers.get("dispersion", np.ones(len(numbers["kept"]))),
         }
         places = range(1, numbers["canonical"].shape[1] + 1)
@@ -50,8 +52,9 @@ class Canonical(Findings):
     @classmethod
     def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Compute what chance gives, correlations where values exceed that, and each source's test."""
-        table, n = tables["canonical"], copy.n
-        value, s, k, of_target, dispersion = (table[name].to_numpy() for name in table.columns[:5])
+        table = tables["canonical"]
+        value, s, k, of_target, gaps, dispersion = (table[name].to_numpy() for name in table.columns[:6])
+        n = explained.counted_rows(copy.n, gaps, np.maximum(k, of_target))
         limit = canonical.largest_by_chance(s, k, of_target, n)
         counts = table["singular"].gt(limit).groupby(level="party").cummin().to_numpy()
         squares = np.square(table["singular"]).groupby(level="party").transform("sum").to_numpy()
@@ -71,10 +74,14 @@ class Canonical(Findings):
 
     def warnings(self) -> list[str]:
         first: Any = self.held["canonical"].xs(1, level="number")
-        k = first["k_source"].to_numpy() * first["k_target"].to_numpy()
-        spread = explained.spread(first["noise"].to_numpy(), k, self.n).max()
+        noise, k_source, k_target, gaps = (
+            first[name].to_numpy() for name in ("noise", "k_source", "k_target", "gaps")
+        )
+        n = explained.counted_rows(self.n, gaps, np.maximum(k_source, k_target))
+        spread = explained.spread(noise, k_source * k_target, n)
         return [
             *result_warnings.explained(spread, len(first), "Pillai's trace"),
+            *result_warnings.gaps(np.isnan(n)),
             *result_warnings.uneven(first["dispersion"].isna().to_numpy()),
         ]
 

@@ -14,6 +14,7 @@ from mpc_spearman.findings.ranking import RANKING, listed
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent
 from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics import explained, result_warnings
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.statistics.discoveries import selected_confidence
 from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.units import printable
@@ -39,8 +40,8 @@ class Explained(Findings):
         "explained": Form(
             "explained shares", "explained.csv",
             columns={
-                "r2": float, "noise": float, "k": int, "dispersion": float, "predictive": float, "p": float,
-                "q": float, "low": float, "high": float,
+                "r2": float, "noise": float, "k": int, "gaps": float, "dispersion": float,
+                "predictive": float, "p": float, "q": float, "low": float, "high": float,
             },
         ),
         "ranking": RANKING,
@@ -49,9 +50,16 @@ class Explained(Findings):
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
-        r2, s, k = numbers["explained"], numbers["explained_noise"], numbers["kept"]
-        columns = {"r2": r2, "noise": s, "k": k, "dispersion": numbers.get("dispersion", np.ones(1))}
-        positions = explained.positions(r2, k, copy.n, copy.plan.order)
+        r2, k, gaps = numbers["explained"], numbers["kept"], numbers["gaps"]
+        columns = {
+            "r2": r2,
+            "noise": numbers["explained_noise"],
+            "k": k,
+            "gaps": gaps,
+            "dispersion": numbers.get("dispersion", np.ones(1)),
+        }
+        rows = explained.counted_rows(copy.n, gaps, k[:, None])
+        positions = explained.positions(r2, k, rows, copy.plan.order)
         return {
             "explained": by_source(copy, columns, labels.target, "feature"),
             "ranking": listed(positions, pd.Index(list(labels.target), dtype="object")),
@@ -60,8 +68,9 @@ class Explained(Findings):
     @classmethod
     def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Compute predictive R², p-values and q-values, and intervals of what is found."""
-        table, n = tables["explained"], copy.n
+        table = tables["explained"]
         r2, s, k, dispersion = (table[name].to_numpy() for name in ("r2", "noise", "k", "dispersion"))
+        n = explained.counted_rows(copy.n, table["gaps"].to_numpy(), k)
         p = explained.pvalues(r2, s, k, n, dispersion)
         q = qvalues(p)
         differs, tested = q <= RATE, int((~np.isnan(q)).sum())
@@ -76,11 +85,18 @@ class Explained(Findings):
 
     def warnings(self) -> list[str]:
         table, sources = self.held["explained"], self.held["explained"].index.unique(0)
-        spread = explained.spread(table["noise"].to_numpy(), table["k"].to_numpy(), self.n).max()
+        n, k = self._counted, table["k"].to_numpy()
         return [
-            *result_warnings.explained(spread, len(sources)),
+            *result_warnings.explained(explained.spread(table["noise"].to_numpy(), k, n), len(sources)),
+            *result_warnings.gaps(np.isnan(n)),
             *result_warnings.uneven((table["dispersion"].isna() & table["r2"].notna()).to_numpy()),
         ]
+
+    @property
+    def _counted(self) -> Floats:
+        """How many rows each test counts."""
+        table = self.held["explained"]
+        return explained.counted_rows(self.n, table["gaps"].to_numpy(), table["k"].to_numpy())
 
     def noise_ratio(self) -> float:
         return float(np.median(self.held["explained"]["noise"]) * math.sqrt(self.n - 1))
@@ -108,7 +124,7 @@ class Explained(Findings):
         places = dict(zip(self.held["ranking"]["feature"], self.held["ranking"]["position"], strict=True))
         several = ["source"] * (len(table.index.unique(0)) > 1)
         s, k, dispersion = (table[name].to_numpy() for name in ("noise", "k", "dispersion"))
-        limits = explained.chance(s, k, self.n, dispersion)
+        limits = explained.chance(s, k, self._counted, dispersion)
         lines = [
             Line(
                 (

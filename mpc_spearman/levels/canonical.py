@@ -76,6 +76,7 @@ class Canonical(Explained):
             "canonical_noise": s,
             "kept": kept,
             "kept_target": np.array([self._columns(shapes)]),
+            "gaps": self._gaps(descriptions, shapes)[:, 0],
         }
         if not self.noisy:
             numbers["dispersion"] = self._dispersion(shapes)["dispersion"][:, 0]

@@ -56,6 +56,7 @@ _R2 = (
     "noise of both"
 )
 NOISE = "the standard deviation of the noise in the products"
+_GAPS = "for each test the smaller of both sides' largest shares of missing cells"
 _DISTANCE = "a rounded number for how far apart its two most different rows are"
 
 
@@ -69,6 +70,7 @@ def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
 def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
     """Declare what the owner of whitened columns tells of them."""
     return (
+        Row(Kind.DESCRIPTION, (owner,), COORDINATOR, (rows.MOST_GAPS,)),
         *(Row(Kind.COLUMNS, (owner,), (receiver,), (KEPT,)) for receiver in receivers),
         *rows.scales({"ranges": (1,)}, owner, *receivers, ranges=_DISTANCE),
         kurtosis_row(owner, 1, "its columns together"),
@@ -80,9 +82,13 @@ def result_rows(*fields: Field) -> tuple[Row, ...]:
 
     The target gets all sources' values, a source its own.
     """
-    words = "how much single rows weigh in the columns of both sides, as one number for each test"
     shape = fields[1].shape  # of the noise: one for each test
-    every = (*fields, Field("dispersion", "float64", shape, words, precision=("exact",)))
+    weights = "how much single rows weigh in the columns of both sides, as one number for each test"
+    every = (
+        *fields,
+        Field("gaps", "float64", shape, _GAPS),
+        Field("dispersion", "float64", shape, weights, precision=("exact",)),
+    )
     of_one = tuple(replace(field, shape=(1, *field.shape[1:])) for field in every)
     return (Row(Kind.RESULT, COORDINATOR, TARGET, every), Row(Kind.RESULT, COORDINATOR, SOURCE, of_one))
 
@@ -100,7 +106,7 @@ class Explained(Level):
         "columns, so that no single column can be read"
     )
     sent: ClassVar[tuple[Row, ...]] = (
-        rows.CONSTANT,
+        rows.CONSTANT_AND_GAPS,
         *whitened_rows(Role.SOURCE, *Role),
         *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         kurtosis_row(
@@ -318,6 +324,7 @@ class Explained(Level):
             "explained": in_digits(r2, np.sqrt(2 * k) * np.square(s), np.sqrt(2 * k) / shapes.n),
             "explained_noise": s,
             "kept": k[:, 0],
+            "gaps": self._gaps(descriptions, shapes),
             **self._dispersion(shapes),
         }
 
@@ -355,6 +362,12 @@ class Explained(Level):
                     for row in z
                 ]
             )
+
+    def _gaps(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
+        """Return in which share of the rows both sides may lack values, (sources, m_B or 1)."""
+        of_sources = [source.most_gaps for source in descriptions.sources]
+        target = descriptions.target
+        return np.minimum.outer(of_sources, target.gaps or (target.most_gaps,))
 
     def _dispersion(self, shapes: Shapes) -> Numbers:
         """Return, without noise, the dispersion that single rows cause in tests, (sources, m_B or 1)."""

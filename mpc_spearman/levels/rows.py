@@ -13,12 +13,12 @@ SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,
 LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
 #: What each receiver is told of noise in numbers.
 NOISE = "the standard deviation of the noise in each"
-#: What owners state of missing cells if C learns strengths: errors are larger if the same people lack values.
+#: What owners state of missing cells: errors are larger if the same people lack values at both sides.
 MOST_GAPS = Field("most_gaps", "float64", (1,), "the largest share of missing cells of its features")
 GAPS = Field("gaps", "float64", ("m_target",), "what share of each feature's cells is missing")
 WHICH_CONSTANT = Field("constant", "flags", ("m_target",), "which features are constant")
 #: What the target states of its columns if C learns no tie terms.
-CONSTANT = Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (WHICH_CONSTANT,))
+CONSTANT_AND_GAPS = Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (WHICH_CONSTANT, GAPS))
 
 
 def scales(

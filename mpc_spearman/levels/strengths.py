@@ -67,7 +67,7 @@ class Strengths(Level):
     findings: ClassVar[type[Findings]] = shown.Strengths
     opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (rows.WHICH_CONSTANT, rows.GAPS)),
+        rows.CONSTANT_AND_GAPS,
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH, rows.MOST_GAPS)),
         *SCALED,
         *MASKED,

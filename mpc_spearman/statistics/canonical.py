@@ -15,7 +15,7 @@ from mpc_spearman.statistics.columns import Floats, Ints
 _TRACY_WIDOM = 0.979
 
 
-def largest_by_chance(s: Floats, k_a: Ints, k_b: Ints, n: int) -> Floats:
+def largest_by_chance(s: Floats, k_a: Ints, k_b: Ints, n: Floats | int) -> Floats:
     """Return the largest singular value that chance and noise exceed in one of 20 pairs of unrelated tables.
 
     The square root of v·[(A + B)² + 0.979·(A + B)(1/A + 1/B)^⅓], with A and B the roots of the numbers of
@@ -28,7 +28,7 @@ def largest_by_chance(s: Floats, k_a: Ints, k_b: Ints, n: int) -> Floats:
     return np.asarray(np.sqrt(v * (width**2 + _TRACY_WIDOM * width * (1 / a + 1 / b) ** (1 / 3))))
 
 
-def without_bias(singular: Floats, s: Floats, k_a: Ints, k_b: Ints, n: int) -> Floats:
+def without_bias(singular: Floats, s: Floats, k_a: Ints, k_b: Ints, n: Floats | int) -> Floats:
     """Estimate the canonical correlation behind a singular value that counts; at most 1.
 
     A true correlation ρ and the chance and noise of its direction make λ² = (ρ²·b_B + a_B)(ρ²·b_A + a_A)/ρ²,

@@ -22,7 +22,17 @@ MOST, HEAVIEST = 1.1, 0.05
 _HALVINGS = 40
 
 
-def predictive(r2: Floats, k: Ints, n: int) -> Floats:
+def counted_rows(n: int, gaps: Floats | float, k: Ints) -> Floats:
+    """Return how many of n rows tests count, n·(1 - π) where π is the share `gaps`; NaN if too few for k.
+
+    π is the smaller of both sides' largest shares of missing cells. In at most that share of the rows both
+    sides lack values, and such rows tell nothing. If there are fewer, tests are conservative.
+    """
+    rows = n * (1 - gaps)
+    return np.where(rows > k + 2, rows, np.nan)
+
+
+def predictive(r2: Floats, k: Ints, n: Floats | int) -> Floats:
     """Estimate the share that the fitted combination explains in new rows.
 
     For normal columns (Stein 1960; Darlington 1968). Below 0 the weights do worse than the mean.
@@ -30,7 +40,7 @@ def predictive(r2: Floats, k: Ints, n: int) -> Floats:
     return 1 - (1 - r2) * ((n - 1) / (n - k - 1)) * ((n - 2) / (n - k - 2)) * ((n + 1) / n)
 
 
-def spread(s: Floats, k: Ints, n: int) -> Floats:
+def spread(s: Floats, k: Ints, n: Floats | int) -> Floats:
     """Return about the standard deviation of `r2` of an unrelated feature, noise included."""
     return np.sqrt(2 * k) * (np.square(s) + 1 / n)
 
@@ -49,8 +59,8 @@ def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | in
     return np.where(product <= MOST - 1, 1 + product, np.nan)
 
 
-def pvalues(r2: Floats, s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
-    """Compute p-values of independence of all of a side's columns; NaN where `r2` or `dispersion` is.
+def pvalues(r2: Floats, s: Floats, k: Ints, n: Floats | int, dispersion: Floats | float = 1.0) -> Floats:
+    """Compute p-values of independence of all of a side's columns; NaN where `r2`, n or `dispersion` is.
 
     Without noise by F with the degrees of freedom that give the right variance, with it as Pillai's trace.
     """
@@ -61,7 +71,7 @@ def pvalues(r2: Floats, s: Floats, k: Ints, n: int, dispersion: Floats | float =
     return np.asarray(np.where(s > 0, pillai_pvalues(r2, s, k, 1, n), exact) + 0 * r2)
 
 
-def chance(s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floats:
+def chance(s: Floats, k: Ints, n: Floats | int, dispersion: Floats | float = 1.0) -> Floats:
     """Return the `r2` whose p-value is 0.05: chance exceeds it in one of 20 features."""
     from scipy import special
 
@@ -73,7 +83,12 @@ def chance(s: Floats, k: Ints, n: int, dispersion: Floats | float = 1.0) -> Floa
 
 
 def pillai_pvalues(
-    trace: Floats, s: Floats, k: Ints, of_target: Ints | int, n: int, dispersion: Floats | float = 1.0
+    trace: Floats,
+    s: Floats,
+    k: Ints,
+    of_target: Ints | int,
+    n: Floats | int,
+    dispersion: Floats | float = 1.0,
 ) -> Floats:
     """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
 
@@ -88,17 +103,17 @@ def pillai_pvalues(
     )
 
 
-def r2_intervals(r2: Floats, s: Floats, k: Ints, n: int, confidence: float) -> tuple[Floats, Floats]:
+def r2_intervals(r2: Floats, s: Floats, k: Ints, n: Floats | int, confidence: float) -> tuple[Floats, Floats]:
     """Compute intervals, from 0 to 1, of the share θ that a source's columns explain in the population.
 
     Σz² = `r2` + k·s² is taken as a gamma variable with mean θ + k·a and variance 2k·a² + 4θ·b, where a = s² +
     (1 - θ)/(n - 1) and b = s² + (1 - θ)²/(n - 1); ends are the θ for which it is this far out in either tail
-    (docs/statistics-checks.md has the coverage). NaN where `r2` is; `s` and `k` broadcast.
+    (docs/statistics-checks.md has the coverage). NaN where `r2` or n is; `s`, `k` and n broadcast.
     """
     from scipy import special
 
     tail, square = (1 - confidence) / 2, np.square(s)
-    total = np.asarray(r2 + k * square, dtype=np.float64)
+    total = np.asarray(r2 + k * square + 0 * n, dtype=np.float64)
 
     def end(upper: bool) -> Floats:
         low, high = (
@@ -118,14 +133,14 @@ def r2_intervals(r2: Floats, s: Floats, k: Ints, n: int, confidence: float) -> t
     return end(False), end(True)
 
 
-def _beta(k: Ints, n: int, dispersion: Floats | float) -> tuple[Floats, Floats]:
+def _beta(k: Ints, n: Floats | int, dispersion: Floats | float) -> tuple[Floats, Floats]:
     """Return the parameters of the beta distribution with the mean and variance of 1 - R²."""
     of_both = ((n + 1) / dispersion - 2) / 2
     return (n - 1 - k) / (n - 1) * of_both, k / (n - 1) * of_both
 
 
 def _gamma(
-    s: Floats, k: Ints, n: int, other: Ints | int = 1, dispersion: Floats | float = 1.0
+    s: Floats, k: Ints, n: Floats | int, other: Ints | int = 1, dispersion: Floats | float = 1.0
 ) -> tuple[Floats, Floats]:
     """Return shape and scale of the gamma distribution with the moments of Σz² under independence."""
     square, rows, count = np.square(s), n - 1, k * other
@@ -135,6 +150,6 @@ def _gamma(
     return mean**2 / variance, variance / mean
 
 
-def positions(r2: Floats, k: Ints, n: int, order: Order) -> Ints:
+def positions(r2: Floats, k: Ints, n: Floats | int, order: Order) -> Ints:
     """Rank features, (m_B,), by their highest predictive R² over sources; `r2` is (sources, m_B)."""
-    return estimators.positions(predictive(r2, k[:, None], n).max(axis=0), order)
+    return estimators.positions(np.fmax.reduce(predictive(r2, k[:, None], n), axis=0), order)

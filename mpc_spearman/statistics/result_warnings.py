@@ -176,16 +176,22 @@ def fewer_directions(sources: Sequence[str]) -> list[str]:
     )
 
 
-def explained(spread: float, sources: int, numbers: str = "R²") -> list[str]:
+def explained(spreads: Floats, sources: int, numbers: str = "R²") -> list[str]:
     """Warn if R² or Pillai's trace is unreliable, and that with several sources none is joint.
 
-    `spread` is how much it varies for unrelated columns.
+    `spreads` is how much each varies for unrelated columns; NaN where it is unknown.
     """
+    spread = float(np.nanmax(spreads, initial=0.0))
     few = (
         f"too few rows for these columns: {numbers} of unrelated columns varies by {spread:.2g}, noise "
         "included; use fewer columns, or more rows"
     )
     return [*([few] if spread > SPREAD else ()), *([_JOINT] if sources > 1 else ())]
+
+
+def gaps(too_many: Flags) -> list[str]:
+    """Say how many tests have no p-value because both sides may lack values in nearly all rows."""
+    return _of(too_many, "tests have no p-value: too few rows have values, in columns of either side")
 
 
 def uneven(missing: Flags) -> list[str]:

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from mpc_spearman.config import load_plan
 from mpc_spearman.config.parties import Policy
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
@@ -21,8 +22,9 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import SLACK, Scales, Stated, untied_range
 from mpc_spearman.results.result import Result
+from mpc_spearman.statistics import explained
 from support.in_memory import run_in_memory
-from support.plans import PROTOCOLS, plan
+from support.plans import PROTOCOLS, everyone, mapping, plan
 from support.recording import Recorded
 from support.references import DATA, SHARED, table
 
@@ -251,9 +253,9 @@ def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, np.ndarray]
                 if kind in ("COLUMNS", "DESCRIPTION")
             ]
             assert ("A", "COLUMNS", ["defined", "ranges"]) in told
-            assert [sender for sender, kind, _ in told if kind == "DESCRIPTION"] == ["B"] * (
-                level == "explained"
-            )
+            described = {sender: names for sender, kind, names in told if kind == "DESCRIPTION"}
+            of_target = ["constant", "gaps", "names"] if level == "explained" else ["most_gaps"]
+            assert described == {"A": ["most_gaps"], "B": of_target}
     return level, found
 
 
@@ -379,6 +381,29 @@ def test_rare_values_on_both_sides_have_no_p_value_without_noise(tmp_path: Path)
         assert any("tests have no p-value" in line for line in result.warnings)
         result.save(tmp_path / level)
         assert getattr(Result.load(tmp_path / level), level).equals(getattr(result, level))
+
+
+@pytest.mark.parametrize("level", ["explained", "canonical"])
+def test_tests_count_only_rows_that_have_values_at_either_side(level: str) -> None:
+    rng, n = np.random.default_rng(6), 400
+    lacking = np.arange(n) % 10 < 4
+    a, b = (table(**{name: rng.normal(size=n) for name in names}) for names in ("pqr", "xyz"))
+    a.loc[lacking, ["p", "q"]] = np.nan
+    b.loc[lacking, ["x", "z"]] = np.nan
+    content = mapping(**EXPLAINED | {"reveal": level, "results": {}})
+    for party in everyone(content)[1:]:
+        party["missing"] = "middle"
+    rows, chosen = n * 0.6, load_plan(content)
+    result = run_in_memory(chosen, {"A": a, "B": b}).result("B")
+    found: Any = getattr(result, level).loc["A"]
+    s, k, full = found["noise"].to_numpy(), np.full(3, 3), found["dispersion"].to_numpy()
+    if level == "explained":
+        assert found["gaps"].tolist() == pytest.approx([0.4, 0, 0.4])
+        expected = explained.pvalues(found["r2"].to_numpy(), s, k, np.array([rows, n, rows]), full)
+    else:
+        assert found["gaps"].tolist() == pytest.approx([0.4] * 3)
+        expected = explained.pillai_pvalues(found["trace"].to_numpy(), s, k, k, rows, full)
+    np.testing.assert_allclose(found["p"], expected)
 
 
 @pytest.mark.parametrize("reveal", ["explained", "canonical"])

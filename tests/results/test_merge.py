@@ -67,7 +67,12 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
 def explained_alone(source: str) -> Result:
     """The target's copy of a run at ``reveal: explained``."""
     plan = shared_plan(source, reveal="explained", results={"target": "explained"})
-    numbers = {"explained": np.full((1, 3), 0.5), "explained_noise": np.zeros((1, 3)), "kept": np.array([2])}
+    numbers = {
+        "explained": np.full((1, 3), 0.5),
+        "explained_noise": np.zeros((1, 3)),
+        "kept": np.array([2]),
+        "gaps": np.zeros((1, 1)),
+    }
     copy = Copy(plan, "B", "target", 5000)
     return Result(Explained.of(copy, numbers, Labels(target=FEATURES)), cost=costs("B"), alignment=TAG)
 

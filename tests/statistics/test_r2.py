@@ -29,6 +29,21 @@ def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: 
     assert explained.pvalues(limit, s[:1], np.array([k]), n)[0] == pytest.approx(0.05, abs=1e-6)
 
 
+def test_people_who_lack_values_at_both_sides_count_in_no_test() -> None:
+    """The same 40 % of the rows are 0 at both sides: tests keep their size with the other 60 %."""
+    n, k, times, rng = 500, 5, 4000, np.random.default_rng(8)
+    present = np.arange(n) < 300
+    x = np.linalg.qr(rng.normal(size=(300, k)))[0]
+    x = np.linalg.qr(x - x.mean(axis=0))[0]
+    y = np.arange(300) - 299 / 2
+    r2 = np.square(rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1) @ x).sum(axis=1)
+    none, counts = np.zeros(times), np.full(times, k)
+    rows = explained.counted_rows(n, 1 - present.mean(), counts)
+    assert 0.035 < (explained.pvalues(r2, none, counts, rows) <= 0.05).mean() < 0.066
+    assert (explained.pvalues(r2, none, counts, n) <= 0.05).mean() > 0.15
+    assert np.isnan(explained.counted_rows(n, np.array(0.99), np.array(k)))
+
+
 @pytest.mark.parametrize(
     ("n", "of_x", "of_y", "given"),
     [(2000, 200, 100, True), (2000, 100, 40, False), (500, 100, 30, True), (100, 20, 3, False)],
