@@ -1,4 +1,4 @@
-"""Every error of the package, its exit code, and what a peer may hear of it.
+"""Every error of the package, its exit code, and the sentence that peers get.
 
 ::
 
@@ -50,10 +50,10 @@ class MpcSpearmanError(Exception):
     public : str
         The only sentence about it that peers get.
     about : tuple of str, or None
-        For an error that began at another party: the first error's class, that party, and the phase. Others
-        are told the same, so that everyone names the party that failed and not the one that reported it.
+        For an error that began at another party: the first error's class, that party, and the phase. Peers
+        get the same notice, so that everyone names the party that failed and not the one that reported it.
     heard : bool
-        Whether another party found the error and told this one.
+        Whether this party has the error from another party's notice.
     """
 
     exit_code: ClassVar[int] = 1
@@ -221,5 +221,5 @@ def _tree(root: type[MpcSpearmanError]) -> list[type[MpcSpearmanError]]:
     return [root, *(leaf for child in root.__subclasses__() for leaf in _tree(child))]
 
 
-#: Every class of the tree by name: how a launcher rebuilds the error a role's process reported.
+#: Every class of the tree by name: a launcher rebuilds from it the error that a role's process reported.
 ERRORS: dict[str, type[MpcSpearmanError]] = {cls.__name__: cls for cls in _tree(MpcSpearmanError)}

@@ -78,7 +78,7 @@ def write_whole(
             part.unlink(missing_ok=True)
 
 
-def write_output(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_output(path: Path, data: bytes, mode: int) -> None:
     """Write a file as `write_whole` does; `OutputError` if that is impossible."""
     try:
         write_whole(path, data, mode)
@@ -105,7 +105,7 @@ def lock(path: Path, flags: int) -> int:
         except BaseException:
             os.close(opened)
             raise
-        os.close(opened)  # another process has removed or replaced it meanwhile: open the present one
+        os.close(opened)  # another process has removed or replaced the file meanwhile: open the present one
 
 
 def temporary_folder() -> Path:
@@ -126,7 +126,7 @@ def private_folder(parent: Path, start: str, end: str = "") -> Iterator[Path]:
     """
     try:
         for abandoned in parent.glob(escape(start) + _RANDOM + escape(end)):
-            with suppress(OSError):  # in use, or another user's, or gone meanwhile
+            with suppress(OSError):  # the folder is in use, another user's, or removed meanwhile
                 lock_file = lock(abandoned, _AS_FOLDER)
                 shutil.rmtree(abandoned, ignore_errors=True)
                 os.close(lock_file)

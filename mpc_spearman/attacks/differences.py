@@ -1,10 +1,10 @@
 """Every rank of untied columns from their differences, by the coordinator at ``reveal: differences``.
 
-What is opened there is each column less the target's first, row by row, in an unknown order of rows. One
+At this level each column minus the target's first is opened, row by row, in an unknown order of rows. One
 number per row is missing, and there is one constraint per column: it must be a permutation of 1 … n.
-Projecting on the one and the other in turn gets stuck; the difference map (S. Gravel, V. Elser, Phys. Rev. E
-78, 2008) does not, and finds all ranks exactly where there are columns enough (9 for 40 rows, 13 for 200, 30
-for 1,000).
+Alternating projections onto the two constraints get stuck. The difference map (S. Gravel, V. Elser, Phys.
+Rev. E 78, 2008) does not, and recovers all ranks exactly if there are enough columns (9 for 40 rows, 13 for
+200, 30 for 1,000).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from mpc_spearman.attacks.simulated import Floats, Ints
 
 
 def ranks_of_first(differences: Ints, rounds: int = 5000) -> Floats:
-    """Find the ranks of the column that all others are compared with, (n,); the others follow.
+    """Return the ranks of the target's first column, (n,), from which all other ranks follow.
 
-    `differences`, (m, n), are the ranks of every other column (of both sides) less those of the first,
-    untied. Without a solution after so many `rounds` it is an estimate.
+    `differences`, (m, n), are the untied ranks of every other column, of both sides, minus those of the
+    first. Without a solution after so many `rounds` it is an estimate.
     """
     shifts = np.vstack([np.zeros_like(differences[:1]), differences])
     n = shifts.shape[1]
     lowest, highest = 1 - shifts.min(axis=0), n - shifts.max(axis=0)
-    # Copies of the missing numbers, one per column; a little apart, or they would move together. NumPy's
+    # Copies of the missing numbers, one per column, slightly different, or they would move together. NumPy's
     # generator is enough for that: nothing secret depends on it.
     copies = (lowest + highest) / 2 + np.random.default_rng(0).normal(size=shifts.shape) * (
         highest - lowest

@@ -19,7 +19,7 @@ from mpc_spearman.attacks.simulated import Floats, Ints, unit
 from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.scales import Scales, add_scales, column_grid, deviations, sum_grid, width_of_sum
 
-_FINE = 2**40  # what 1 is in the fixed-point numbers that noise is drawn for
+_FINE = 2**40  # the integer that stands for 1 where noise is drawn
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Exchange:
         return float(np.sqrt(np.square(change[noisy] / self.noise[noisy]).sum()))
 
     def published(self, which: NDArray[np.bool_]) -> Floats:
-        """Draw copies of the one table's numbers, or the other's, (copies, k)."""
+        """Return published copies, (copies, k): of the exchanged table where `which`, else of the first."""
         exact = np.where(which[:, None], self.numbers[1], self.numbers[0])
         sigma = np.ceil(np.tile(self.noise, (len(which), 1)) * _FINE).astype(np.int64)
         return exact + discrete_gaussian(sigma) / _FINE
 
     def guesses(self, published: Floats) -> NDArray[np.bool_]:
-        """Say for each copy whether it is likelier of the other table, by its likelihood ratio."""
+        """Return for each copy whether the exchanged table is likelier, by the likelihood ratio."""
         first, second = self.numbers
         noisy = self.noise > 0
         weights = (second - first)[noisy] / np.square(self.noise[noisy])
@@ -54,9 +54,9 @@ class Exchange:
         return score > 0
 
     def guesses_from_order(self, published: Floats, top: int | None = None) -> NDArray[np.bool_]:
-        """Say the same of each copy from the order of its numbers alone, or from which are the `top` largest.
+        """Return the guesses from the order of each copy's numbers, or from which are the `top` largest.
 
-        Positions are summed up with the weights that tell the two tables' mean positions best apart (Fisher's
+        Positions are added up with the weights that best distinguish the two tables' mean positions (Fisher's
         linear discriminant, from further copies of both).
         """
 
@@ -64,58 +64,58 @@ class Exchange:
             ranks = np.argsort(np.argsort(-copies, axis=1), axis=1).astype(np.float64)
             return ranks if top is None else (ranks < top).astype(np.float64)
 
-        many = np.repeat([False, True], 2000)
-        known = places(self.published(many))
-        means = [known[many == one].mean(axis=0) for one in (False, True)]
-        spread = np.cov(known - np.where(many[:, None], means[1], means[0]), rowvar=False)
+        which = np.repeat([False, True], 2000)
+        positions = places(self.published(which))
+        means = [positions[which == table].mean(axis=0) for table in (False, True)]
+        spread = np.cov(positions - np.where(which[:, None], means[1], means[0]), rowvar=False)
         weights = np.linalg.solve(spread + 1e-6 * np.eye(len(spread)), means[1] - means[0])
         score: Floats = (places(published) - (means[0] + means[1]) / 2) @ weights
         return score > 0
 
 
 def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
-    """Exchange two rows of one side, (m_A, n), if the other side, (m_B, n), gets coefficients."""
+    """Return the exchange of two rows of x, (m_A, n), if the owner of y, (m_B, n), gets coefficients."""
     noise = deviations(scales(x), scales(y), loss)
     numbers = tuple((unit(one) @ unit(y).T).ravel() for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
 def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
-    """Do the same if it gets the mean of each of its columns' coefficients."""
+    """Return the exchange of two rows of x if the owner of y gets the mean of each column's coefficients."""
     noise = deviations(add_scales([mean_scales(x)]), scales(y), loss)
     numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
 def together(runs: Iterable[Exchange]) -> Exchange:
-    """Put several runs' numbers side by side."""
+    """Return the numbers of several runs as one exchange."""
     runs = list(runs)
     first, second = (np.concatenate([run.numbers[which] for run in runs]) for which in (0, 1))
     return Exchange((first, second), np.concatenate([run.noise for run in runs]))
 
 
 def exchanged(x: Ints, rows: tuple[int, int]) -> Ints:
-    """Exchange two whole rows."""
+    """Return columns, (m, n), with two rows exchanged."""
     other = x.copy()
     other[:, rows] = x[:, rows[::-1]]
     return other
 
 
 def mean_scales(x: Ints) -> Scales:
-    """Scales of the one vector that a source contributes to strengths."""
+    """Return the scales of the vector that a source contributes to strengths."""
     grid, lengths = sum_grid(x.shape[1], 1), np.sqrt((x * x).sum(axis=1))
     width = width_of_sum(x, (1 / (len(x) * lengths)).tolist())
     return Scales(np.array([grid.width(grid.step(width))]))
 
 
 def scales(x: Ints) -> Scales:
-    """Scales of columns where coefficients are published."""
+    """Return the scales of columns if coefficients are published."""
     grid = column_grid(x.shape[1], "tie_corrected")
     return grid.scales(grid.stated(x, (1 / np.sqrt((x * x).sum(axis=1))).tolist()))
 
 
 def worst_rows(x: Ints, y: Ints) -> tuple[int, int]:
-    """Find the two rows of x whose exchange changes coefficients most, for their noise."""
+    """Return the two rows of x whose exchange changes coefficients most, in units of their noise."""
     parts = [np.array([row / (row.max() - row.min()) for row in side], dtype=np.float64) for side in (x, y)]
     far = [
         np.square(part).sum(axis=0)[:, None] + np.square(part).sum(axis=0) - 2 * part.T @ part

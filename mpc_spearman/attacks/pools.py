@@ -30,15 +30,16 @@ def where_columns_lie(y: Ints) -> Ints:
 def name_rows(
     published: Floats, y: Ints, ones: Sequence[int], noise: float = 0.0, nodes: int = 500
 ) -> Ints | None:
-    """Find the most probable flags among the rows of `where_columns_lie`: 0 and 1, (flags, M).
+    """Return the most probable flags of the rows of `where_columns_lie`: 0 and 1, (flags, M).
 
     `published`, (m,), are means over all flags of their coefficients with the attacker's columns `y`, encoded
-    (m, n); of one flag, its coefficients. `ones` counts the rows that each flags, and `noise` is the standard
-    deviation, 0 for exact values. None if nothing is found within so many `nodes` of the search tree.
+    (m, n); for one flag, its coefficients. `ones` has how many rows each flag marks, and `noise` is the
+    standard deviation, 0 for exact values. None if there is no solution within so many `nodes` of the search
+    tree.
     """
     n, rows = y.shape[1], where_columns_lie(y)
     columns = unit(y)
-    elsewhere = np.delete(columns, rows, axis=1)[:, :1]  # the same on all other rows
+    elsewhere = np.delete(columns, rows, axis=1)[:, :1]  # all other rows have the same values
     parts, constant = [], np.zeros(len(y))
     for some in ones:
         weight = math.sqrt(n / (some * (n - some))) / len(ones)

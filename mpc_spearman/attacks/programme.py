@@ -18,7 +18,7 @@ from mpc_spearman.attacks.simulated import Floats, Ints, unit
 
 
 def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints:
-    """Name the rows that most probably are flagged: those with the largest shares, in order, (ones,).
+    """Return the rows that most probably are flagged: those with the largest shares, in order, (ones,).
 
     `published`, (m,), are the flag's coefficients with the attacker's columns `y`, encoded (m, n), with noise
     of a standard deviation; 0 for exact ones.
@@ -26,7 +26,7 @@ def name_rows(published: Floats, y: Ints, ones: int, noise: float = 0.0) -> Ints
     n = y.shape[1]
     scale = np.sqrt(ones * (n - ones) / n)
     matrix, sums = unit(y), published * scale
-    width = max(7 * noise * scale, 1e-9)  # of so wide a band no noise leaves the truth out
+    width = max(7 * noise * scale, 1e-9)  # so wide that noise does not exclude the true flag
     solution = linprog(
         np.zeros(n),
         A_ub=np.vstack([matrix, -matrix]),

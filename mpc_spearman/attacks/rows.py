@@ -17,13 +17,13 @@ _EXACT = 1e-14  # what float64 leaves of an exact coefficient
 
 
 def estimate(published: Floats, y: Ints, noise: Floats | float = 0.0) -> Floats:
-    """Estimate the ranks of every row in a column of the other side, (n,), in their standard deviations.
+    """Return estimates of a column's centred ranks, (n,), in standard deviations of ranks.
 
-    Without ties that is n/√12 ranks each. `published`, (m_B,), are its coefficients with the attacker's
-    columns `y`, encoded (m_B, n), none of them constant; `noise` is the standard deviation in each, 0 for
-    exact ones.
+    Without ties a standard deviation is n/√12 ranks. `published`, (m_B,), are the column's coefficients with
+    the attacker's columns `y`, encoded (m_B, n), none of them constant; `noise` is the standard deviation in
+    each, 0 for exact ones.
     """
-    # a unit vector's elements vary by 1/n
+    # the variance of a unit vector's elements is 1/n
     weight = 1 / (np.sqrt(y.shape[1]) * np.maximum(noise, _EXACT) * np.ones(len(y)))
     left, values, right = np.linalg.svd(unit(y) * weight[:, None], full_matrices=False)
     return np.asarray(

@@ -3,8 +3,8 @@
 Stock CrypTen masks with ``torch.Generator``, a Mersenne Twister (M. Matsumoto, T. Nishimura, ACM Trans.
 Model. Comput. Simul. 8, 1998). Ranks are small numbers, so the upper bits of a masked rank are the
 generator's own output, of which every bit is a linear function of 19,937 unknown ones: some twelve hundred
-masked ranks determine the generator, all masks and all ranks. What is here stops at recognising it, which
-takes twenty thousand values and no linear algebra.
+masked ranks determine the generator, all masks and all ranks. This module only recognises the generator,
+which takes twenty thousand values and no linear algebra.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mpc_spearman.attacks.simulated import Ints
 
 
 def _mersenne_twister_polynomial() -> list[int]:
-    """Exponents of the characteristic polynomial of MT19937 over GF(2): 135 of degree up to 19,937.
+    """Return the exponents of MT19937's characteristic polynomial over GF(2): 135, up to 19,937.
 
-    Their formula with w = 32, r = 31, n = 624, m = 397 and the bits a_0 … a_31 of the twist. A polynomial is
-    an int here, bit i the coefficient of t^i.
+    By Matsumoto's and Nishimura's formula with w = 32, r = 31, n = 624, m = 397 and the bits a_0 … a_31 of
+    the twist. A polynomial is an int here, bit i the coefficient of t^i.
     """
     n, m, r, w, a = 624, 397, 31, 32, 0x9908B0DF
 
@@ -46,7 +46,7 @@ ENOUGH = _TWISTER[-1] + _SHIFTS
 
 
 def twisted_bits(values: Ints) -> list[int]:
-    """Which bits, 0 the lowest, of 64-bit values obey the Mersenne Twister's parity relation.
+    """Return which bits, 0 the lowest, of 64-bit values obey the Mersenne Twister's parity relation.
 
     Every output bit b of every MT19937, whatever its seed, obeys  Σ_j b[k + e_j] = 0  (mod 2) for all k, the
     e_j the exponents of its characteristic polynomial. It holds for every second output too, because

@@ -14,9 +14,9 @@ from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, cost_phases
 
 @step("account")
 def account(run: Run) -> pd.DataFrame:
-    """Send costs to the coordinator, which returns everyone's; columns ``meter.COLUMNS``.
+    """Send this party's costs to the coordinator; return all that this party has, columns ``meter.COLUMNS``.
 
-    They do not include this exchange and the farewell after it.
+    That is everyone's at the coordinator, else its own, without this exchange and the farewell after it.
     """
     figures = dict(zip(("seconds", "counts"), run.meter.table(), strict=True))
     costs = {run.roster.me: figures}
@@ -40,15 +40,15 @@ def account(run: Run) -> pd.DataFrame:
 
 @step("account")
 def sign_and_part(run: Run, result: Result) -> Result:
-    """Sign the coordinator's record if it is what this party knows, and say farewell with the signature.
+    """Sign the coordinator's record if it equals this party's, and say farewell with the signature.
 
-    Collective: the coordinator sends the record; every party signs it by itself and sends its signature, or
-    none, to all. Nothing that is opened or stated decides whether the run ends well: a signature that is
-    missing or wrong is a warning in the result of whoever finds it.
+    Collective: the coordinator sends the record; every party signs it and sends its signature, or none, to
+    all. Nothing that is opened or stated decides whether the run ends well: a signature that is missing or
+    wrong is a warning in the result of the party that notices it.
 
     Security: a signature is over the record's bytes and its purpose, under the key by which the others know
-    this party (Ed25519, RFC 8032: existentially unforgeable). What is new in the record are commitments,
-    which hide messages from those who do not have their nonces.
+    this party (Ed25519, RFC 8032: existentially unforgeable). Beyond what its readers know, a record has only
+    commitments, which hide messages from parties without their nonces.
     """
     signer, me, hub = run.signer, run.roster.me, run.roster.coordinator
     own_record = Record.of(
@@ -70,6 +70,6 @@ def sign_and_part(run: Run, result: Result) -> Result:
         )
     if others := [name for name in unsigned if name != me.name]:
         how = {name: "not" if signatures[name] == NO_SIGNATURE else "wrongly" for name in others}
-        said = ", ".join(f"{how[name]} by {name}" for name in others)
-        result = result.with_warning(f"The record of this run is signed {said}.")
+        signed = ", ".join(f"{how[name]} by {name}" for name in others)
+        result = result.with_warning(f"The record of this run is signed {signed}.")
     return result.with_record(written(text, signatures, run.notes.granted))

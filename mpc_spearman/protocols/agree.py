@@ -1,4 +1,4 @@
-"""The steps in which parties see that their tables fit: sizes, and the same rows in the same order."""
+"""The steps in which parties check that their tables fit: sizes, and the same rows in the same order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mpc_spearman.wire.kinds import Kind
 #: What to do about rows that differ, by the plan's ``alignment``.
 WAY_OUT = {
     "same": "Align the tables first (same ids, written alike, same order), or set alignment: intersect",
-    "ids": "Use the ids of one earlier run everywhere (aligned, beside a party's name)",
+    "ids": "Use the ids of one earlier run everywhere (aligned, below a party's name)",
     "intersect": "The coordinator did not mark exactly the common rows: check which program it runs",
 }
 
@@ -76,8 +76,8 @@ def align(run: Run, table: Table, source: Party) -> None:
     own_digest, other = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
     run.links.send(peer, Kind.ALIGNMENT, {"digest": own_digest})
     if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], other):
-        if odd := id_help(table.ids):
-            run.say(odd)
+        if hint := id_help(table.ids):
+            run.say(hint)
         raise AlignmentError(
             f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
             f"same order. {WAY_OUT[run.plan.alignment]}"

@@ -22,7 +22,7 @@ from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.statistics.columns import Floats
 
-#: A share of a column from which on its owner hears that it is weakened or left out.
+#: Its owner is warned of a column of which more than this share is missing from results.
 _NOTICED = 0.01
 _NAMED = 10
 
@@ -31,53 +31,53 @@ _NAMED = 10
 def encode(
     run: Run, table: Table, ranks: Ranks, stated: Statements, shapes: Shapes
 ) -> tuple[Contribution, Factors]:
-    """Make the vectors that a data party contributes, and keep them within what it states.
+    """Return the vectors that a data party contributes, and the factors that keep them within its statements.
 
-    Returns them, and by what they were multiplied for that, which only their owner is told.
+    The factors are for the owner alone.
     """
     level, role = level_of(run.plan), run.roster.me.role
     factors = level.factors(ranks, role, shapes, stated)
     left_out = level.left_out(ranks, role, stated)
-    for said in (weaker(table.features, factors), without(table.features, left_out)):
-        if said:
-            run.say(said)
-            run.notes.cautions.append(said)
+    for warning in (weakened(table.features, factors), partly_left_out(table.features, left_out)):
+        if warning:
+            run.say(warning)
+            run.notes.cautions.append(warning)
     vectors, me = level.contribution(ranks, role, shapes, stated, factors), run.roster.me
     vectors = level.hide_inputs(vectors, factors, stated, me, shapes)
     return vectors, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else factors
 
 
-def weaker(features: Sequence[str], factors: Factors) -> str:
-    """Say to an owner which of its columns are weakened, and by how much; empty if none is."""
-    said = _by_column("{name} by {share:.0%}", features, 1 - factors.columns)
-    if not said and 1 - factors.sum > _NOTICED:
-        said = f"means over all columns by {1 - factors.sum:.0%}"
-    if not said:
+def weakened(features: Sequence[str], factors: Factors) -> str:
+    """Return a warning about the columns that the factors weaken, and by how much; empty if none."""
+    columns = _list_shares("{name} by {share:.0%}", features, 1 - factors.columns)
+    if not columns and 1 - factors.sum > _NOTICED:
+        columns = f"means over all columns by {1 - factors.sum:.0%}"
+    if not columns:
         return ""
     return (
         "in the rows of this run these columns vary more, for their length, than was stated of the whole "
-        f"table. So their coefficients are weaker: {said}. Only this party knows. To "
+        f"table. So their coefficients are weaker: {columns}. Only this party knows. To "
         "prevent it, state larger ranges (policy.range), which means more noise"
     )
 
 
-def without(features: Sequence[str], left_out: Floats) -> str:
-    """Say to an owner which share of which columns a computation leaves out; empty if of none."""
-    said = _by_column("{share:.0%} of {name}", features, left_out)
-    if not said:
+def partly_left_out(features: Sequence[str], left_out: Floats) -> str:
+    """Return a warning about the columns of which a share is left out; empty if none."""
+    columns = _list_shares("{share:.0%} of {name}", features, left_out)
+    if not columns:
         return ""
     return (
-        f"left out: {said}. These parts nearly repeat other columns, or differ in few rows, so noise that "
+        f"left out: {columns}. These parts nearly repeat other columns, or differ in few rows, so noise that "
         "hides these rows would hide everything else. Only this party knows"
     )
 
 
-def _by_column(form: str, features: Sequence[str], shares: Floats) -> str:
-    """List the columns whose shares count, each in a form with its name and share."""
-    noticed = [(show(name), share) for name, share in zip(features, shares.tolist(), strict=True)]
-    noticed = [(name, share) for name, share in noticed if share > _NOTICED]
+def _list_shares(form: str, features: Sequence[str], shares: Floats) -> str:
+    """Return a list of the columns with noticeable shares, each written as `form`."""
+    pairs = zip(features, shares.tolist(), strict=True)
+    noticed = [form.format(name=show(name), share=share) for name, share in pairs if share > _NOTICED]
     more = f" and {len(noticed) - _NAMED} more" if len(noticed) > _NAMED else ""
-    return ", ".join(form.format(name=name, share=share) for name, share in noticed[:_NAMED]) + more
+    return ", ".join(noticed[:_NAMED]) + more
 
 
 @step("protect")
@@ -101,9 +101,9 @@ def prepare(run: Run, shapes: Shapes) -> Opening:
 def conclude(
     run: Run, opened: NDArray[Any] | None, descriptions: Descriptions, shapes: Shapes
 ) -> tuple[Numbers, list[str]]:
-    """Compute the level's numbers from the opened integers, and their warnings.
+    """Return the level's numbers, from the opened integers, and their warnings.
 
-    Nothing if they are opened to another party.
+    Both are empty if the integers are opened to another party.
     """
     if opened is None:
         return {}, []

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from functools import partial
 from secrets import token_bytes
 
@@ -20,7 +21,7 @@ from mpc_spearman.config import Plan
 from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.errors import HandshakeError
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Roster
+from mpc_spearman.parties import Party, Roster
 from mpc_spearman.run import Run
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.channel import Transport
@@ -34,8 +35,8 @@ def connect(run: Run) -> None:
 
     Errors are those of `agree_keys` and of :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
     """
-    # To import it may fail, and takes longer than to read a small table, which came first: in no phase, and
-    # not while others wait.
+    # Importing the engine may fail, and takes longer than reading a small table. So it is done before the
+    # others wait, and outside the phases that are timed.
     engine_for(run.plan.protocol)
     with run.meter.phase("connect"):
         run.enter("connect")
@@ -44,7 +45,7 @@ def connect(run: Run) -> None:
 
 
 def _agree(run: Run, transport: Transport) -> None:
-    """Agree with all parties over their connections; tell them if that fails."""
+    """Agree on keys with all parties over their connections; send them the error if that fails."""
     network = run.plan.network
     run.links = run.make_links(
         partial(VIEW.fields, run.plan.terms),
@@ -62,23 +63,25 @@ def _agree(run: Run, transport: Transport) -> None:
 
 
 def agree_keys(plan: Plan, roster: Roster, links: Links) -> None:
-    """Put a key with each peer into ``links.keys``, and the run's id into ``links.run``.
+    """Agree on a key with each peer, and on the run's id; put them into ``links.keys`` and ``links.run``.
 
-    `HandshakeError` if a peer has another key, since its version or plan differs, or a message between the
-    two was altered.
+    `HandshakeError` if a peer derives another key, since its version or plan differs, or a message between
+    the two was altered.
     """
-    me, mine, peers = roster.me, X25519PrivateKey.generate(), roster.peers
-    own_hello = {"public_key": mine.public_key().public_bytes_raw(), "nonce": token_bytes(32)}
+    me, private, peers = roster.me, X25519PrivateKey.generate(), roster.peers
+    hellos: dict[Party, Mapping[str, bytes]] = {
+        me: {"public_key": private.public_key().public_bytes_raw(), "nonce": token_bytes(32)}
+    }
     for peer in peers:
-        links.send(peer, Kind.HELLO, own_hello)
-    hellos = {me: own_hello, **{peer: links.receive(peer, Kind.HELLO) for peer in peers}}
+        links.send(peer, Kind.HELLO, hellos[me])
+    hellos |= {peer: links.receive(peer, Kind.HELLO) for peer in peers}
     texts = {
         party: list_hash(bytes(hello["public_key"]), bytes(hello["nonce"])) for party, hello in hellos.items()
     }
     run = links.run = list_hash(*(bytes(hellos[party]["nonce"]) for party in roster.parties))
     agreement = list_hash(__version__.encode(), plan.canonical_json().encode())
     for peer in peers:
-        links.keys[peer] = PairKey(mine, hellos[peer]["public_key"], me, peer, run, agreement)
+        links.keys[peer] = PairKey(private, hellos[peer]["public_key"], me, peer, run, agreement)
         mac = links.keys[peer].confirmation(me, peer, (texts[me], texts[peer]))
         links.send(peer, Kind.CONFIRM, {"mac": mac})
     for peer in peers:

@@ -24,10 +24,10 @@ from mpc_spearman.protocols.protect import too_few_rows
 
 @dataclass(frozen=True)
 class DryRun:
-    """What one owner can know before a run: what would stop it, and what it would show.
+    """What one owner can know before a run: the errors that would stop it, and the noise in its results.
 
-    The noise `foreseen` is None if results would be exact; `refusals` are its policy's, and those of the
-    bounds that are about sizes.
+    The noise `foreseen` is None if results would be exact; `refusals` are errors of its policy, and of the
+    bounds on sizes.
     """
 
     table: Table
@@ -40,7 +40,7 @@ class DryRun:
 
 
 def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
-    """Apply an owner's policy to its own table, and foresee the noise, alone; nothing is sent.
+    """Apply an owner's policy to its table, and compute the noise to expect; nothing is sent.
 
     `other` is the number of features of the target or of each source, assumed to have no ties. `TableError`
     if the table cannot be used.
@@ -69,26 +69,26 @@ def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) 
             check()
         except (PolicyError, BoundError) as error:
             refusals.append(error)
-    ledger, refused = ledger_state(plan, name)
-    refusals += [] if refused is None else [refused]
+    ledger, refusal = ledger_state(plan, name)
+    refusals += [] if refusal is None else [refusal]
     cautions = (
         *table.cautions,
         *many_ids(plan, name, table.n),
         *row_cautions(ranks, table.features),
         *too_few_rows(plan, stated, roster.me.role, shapes),
-        *_told_exactly(plan, table, ranks),
-        *_could_be_rarer(plan, table, stated),
+        *_exact_cautions(plan, table, ranks),
+        *_range_cautions(plan, table, stated),
     )
     foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
     return DryRun(table, ranks, foreseen, tuple(refusals), cautions, ledger)
 
 
-#: By how much a column's range grows if the rows used have its rare values half as often, beyond the step of
-#: the grid that is stated in addition.
+#: The factor by which a column's range grows if its rare values are half as frequent in the rows of a run,
+#: beyond the step that is stated in addition.
 _HALF_AS_OFTEN = 1.2
 
 
-def _could_be_rarer(plan: Plan, table: Table, stated: Statements) -> list[str]:
+def _range_cautions(plan: Plan, table: Table, stated: Statements) -> list[str]:
     """Propose ``policy.range`` for columns with rare values, where a run may use other rows."""
     level = level_of(plan)
     if not (level.noisy and rows_differ(plan)) or len(stated.vectors.ranges) != table.m:
@@ -109,12 +109,12 @@ def _could_be_rarer(plan: Plan, table: Table, stated: Statements) -> list[str]:
     ]
 
 
-#: Rows outside the largest group below which a column's exact numbers are next to values of single rows.
+#: With fewer rows outside its largest group, a column's exact numbers nearly show the values of single rows.
 _FEW = 10
 
 
-def _told_exactly(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
-    """Warn of columns whose exact numbers describe few rows, which nothing hides."""
+def _exact_cautions(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
+    """Warn of columns whose numbers describe few rows, where somebody gets them without noise."""
     exact, on_inputs = plan.results.precision == "exact", plan.owner(table.party).noise == "inputs"
     if (level_of(plan).owners_add or on_inputs) and not exact:
         return []

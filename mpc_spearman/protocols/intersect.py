@@ -36,16 +36,16 @@ from mpc_spearman.wire.kinds import Kind
 MAX_IDS = 100_000_000
 #: Ids of one message: 16 MB.
 BLOCK_IDS = 1 << 20
-# Ids to look at for why they do not match: enough for a hint.
-_LOOKED_AT = 1 << 20
+# How many ids are searched for the reason why ids do not match: enough for a hint.
+_SEARCHED = 1 << 20
 
 
 @step("intersect")
 def intersect(run: Run, table: Table) -> Table:
-    """Keep the rows that all data parties have, in an order of this run.
+    """Return the rows that all data parties have, in an order of this run.
 
-    Collective among all parties: the coordinator's part is `match`. `PolicyError` if fewer are left than this
-    owner's policy asks for, `BoundError` if there are too many ids to match.
+    Collective among all parties: the coordinator's part is `match`. `PolicyError` if there are fewer than
+    this owner's policy asks for, `BoundError` if there are too many ids to match.
     """
     me, links = run.roster.me, run.links
     if table.n > MAX_IDS:
@@ -60,18 +60,18 @@ def intersect(run: Run, table: Table) -> Table:
     rows = np.argsort(unordered)
     offered = unordered[rows]
     try:
-        marked = _offer(run, np.frombuffer(offered.tobytes(), np.uint8).reshape(-1, SIZE))
-    except AlignmentError:  # too few are common: why may show in one's own ids
-        if odd := id_help(table.ids.slice(0, _LOOKED_AT)):
-            run.say(odd)
+        marked = _common(run, np.frombuffer(offered.tobytes(), np.uint8).reshape(-1, SIZE))
+    except AlignmentError:  # too few are common: this party's ids may show why
+        if hint := id_help(table.ids.slice(0, _SEARCHED)):
+            run.say(hint)
         raise
     aligned = table.take(rows[marked][shuffled(offered[marked], key)])
     run.notes.common = aligned.n
     run.notes.offered[me.name] = table.n
-    others = id_help(*(table.ids.take(pa.array(rows[which][:_LOOKED_AT])) for which in (~marked, marked)))
+    hint = id_help(*(table.ids.take(pa.array(rows[which][:_SEARCHED])) for which in (~marked, marked)))
     run.say(
         f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
-        + (f". Not common: {others[0].lower()}{others[1:]}" if others else "")
+        + (f". Not common: {hint[0].lower()}{hint[1:]}" if hint else "")
     )
     check_policy_rows(run.plan, me.name, aligned.n)
     tag(run, aligned)
@@ -79,9 +79,9 @@ def intersect(run: Run, table: Table) -> Table:
 
 
 def write_rows(run: Run, aligned: Table, result: Result) -> Result:
-    """Write the files about common rows for which the owner asks, once all parties have finished.
+    """Write the files about common rows that the owner asks for, once all parties have finished.
 
-    A file that cannot be written is a warning: the result is worth more.
+    A file that cannot be written is only a warning, so that the result is not lost.
     """
     owner, writes = run.plan.owner(run.roster.me.name), list[Callable[[], None]]()
     if owner.write_aligned is not None:
@@ -97,8 +97,8 @@ def write_rows(run: Run, aligned: Table, result: Result) -> Result:
     return result
 
 
-def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Send pseudonyms, ascending, (n, 16), to the coordinator; return which it says are common."""
+def _common(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Send pseudonyms, ascending, (n, 16), to the coordinator; return which of them it marks as common."""
     coordinator, links, n = run.roster.coordinator, run.links, len(offered)
     policy = run.plan.owner(run.roster.me.name).policy
     offer = _Offer(n, policy.min_rows or 0, policy.max_ids, policy.max_unmatched)
@@ -116,7 +116,7 @@ def _offer(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class _Offer:
-    """What a data party states before its pseudonyms: their number, and its limits."""
+    """The number of a data party's pseudonyms, and its limits; sent before the pseudonyms."""
 
     ids: int
     min_rows: int
@@ -126,11 +126,11 @@ class _Offer:
 
 @step("intersect")
 def match(run: Run) -> None:
-    """Match the data parties' pseudonyms and tell each which of its own are common to all.
+    """Match the data parties' pseudonyms, and send each party which of its pseudonyms are common to all.
 
-    Answers nobody before the overlap satisfies the owners' policies and the plan.
-    `AlignmentError` if fewer ids are in common than a run takes, `DisclosureError` if a party offers too many
-    ids, or too few are in common, for another's policy or for the plan.
+    Nobody is answered before the overlap satisfies the owners' policies and the plan. `AlignmentError` if
+    fewer ids are in common than a run needs, `DisclosureError` if a party offers too many ids, or too few are
+    in common, for another's policy or for the plan.
     """
     owners = (run.roster.target, *run.roster.sources)
     offers = {owner: _receive_offer(run, owner) for owner in owners}
@@ -169,12 +169,12 @@ def _receive_pseudonyms(run: Run, owner: Party, n: int) -> NDArray[np.bytes_]:
 
 def _check_sizes(offers: dict[Party, _Offer]) -> None:
     """Apply each owner's ``policy.max_ids`` to all others, before any list is read."""
-    for owner, asks in offers.items():
+    for owner, limits in offers.items():
         for other, offer in offers.items():
-            if other != owner and offer.ids > asks.max_ids:
+            if other != owner and offer.ids > limits.max_ids:
                 raise DisclosureError(
                     f"{other} offers {offer.ids} ids to match, and the policy of {owner} has max_ids: "
-                    f"{asks.max_ids}"
+                    f"{limits.max_ids}"
                 )
 
 
@@ -186,15 +186,15 @@ def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
             f"the data parties have {have} in common, and a run needs at least {MIN_ROWS}. Are ids written "
             "alike everywhere (spaces, case, leading zeros; the plan's normalise), and of the same kind?"
         )
-    for owner, asks in offers.items():
-        if n < asks.min_rows:
+    for owner, limits in offers.items():
+        if n < limits.min_rows:
             raise DisclosureError(
                 f"the data parties have {n} ids in common, and the policy of {owner} has min_rows: "
-                f"{asks.min_rows}"
+                f"{limits.min_rows}"
             )
         for other, offer in offers.items():
-            if other != owner and offer.ids - n > round(asks.max_unmatched * offer.ids, 6):
+            if other != owner and offer.ids - n > round(limits.max_unmatched * offer.ids, 6):
                 raise DisclosureError(
                     f"{n} of the {offer.ids} ids of {other} are common, and the policy of {owner} has "
-                    f"max_unmatched: {asks.max_unmatched:g}"
+                    f"max_unmatched: {limits.max_unmatched:g}"
                 )

@@ -56,7 +56,7 @@ def publish(run: Run, numbers: Numbers, descriptions: Descriptions, shapes: Shap
 
 @step("publish")
 def receive_result(run: Run, contribution: Contribution, shapes: Shapes) -> Mapping[str, Any]:
-    """Receive what the coordinator passes on, if anything, and subtract one's own noise."""
+    """Return the numbers that the coordinator passes on, if any, without this party's own noise."""
     coordinator, me = run.roster.coordinator, run.roster.me
     fields, sizes = VIEW.fields(run.plan.terms, Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
     if fields is None:
