@@ -11,10 +11,6 @@ import argparse
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_plan, default_out, party_plan, path
-from mpc_spearman.cli.owner_page import beginning
-from mpc_spearman.launch import progress
-from mpc_spearman.launch.join import run_party
-from mpc_spearman.results import terminal
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +21,13 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     plan, party = party_plan(parsed, parsed.table, joins=True)
+
+    # After the plan, since these take longer to import than a wrong plan takes to be refused.
+    from mpc_spearman.cli.owner_page import beginning
+    from mpc_spearman.launch import progress
+    from mpc_spearman.launch.join import run_party
+    from mpc_spearman.results import terminal
+
     out = parsed.out or default_out(parsed.plan)
     try:
         with progress.shown([party], beginning(plan, party), quiet=parsed.quiet) as shown:

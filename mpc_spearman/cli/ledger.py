@@ -81,7 +81,9 @@ def _history(entries: Sequence[Entry]) -> Table:
                 rows = f"{run.rows:,} of {rows}"
             end = ends.get(entry.started.id)
             parts = [_membership(entry, run, end)]
-            if run is None:
+            if run is None and end is None:
+                parts.append("no results yet: it is not charged, and still runs or was killed")
+            elif run is None:
                 parts.append("no results: it ended before it was charged")
             elif end is not None and end.taken_back:
                 parts.append("no results: taken back, because it ended before any of our results left")

@@ -2,7 +2,7 @@
 
 `scale` holds the order of levels and grants. `parties` and `sections` are the plan's typed parts, made of
 `fields`; `keys` joins them, `plan` is the checked plan, and `terms` its settings that decide who learns what.
-`load` reads and checks a plan: `yaml_text` reads YAML, `draft` merges files and overrides, `contradictions`
+`load` reads and checks a plan: `yaml_text` reads YAML, `draft` merges files and settings, `contradictions`
 finds values that conflict, and `wording` phrases problems. `policy` holds each owner's veto, and
 `approval` who must agree first.
 """

@@ -1,7 +1,7 @@
-"""A plan before it is checked: its YAML text with overrides, and the origin of each value.
+"""A plan before it is checked: its YAML text with settings, and the origin of each value.
 
 This module does not know which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft records
-which override or local file set a value, so that an error names the place to correct.
+which setting or local file set a value, so that an error names the place to correct.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLICY_FILES = ("ledger", "approval")
 class Draft:
     """The unchecked content of a plan: dicts, lists and scalars, a copy of the caller's.
 
-    The text of a problem starts with `where`, the file's name (or ``plan``), or with the override or local
+    The text of a problem starts with `where`, the file's name (or ``plan``), or with the setting or local
     file that set the value (`origins`). Paths are relative to `folder`.
     """
 
@@ -77,11 +77,11 @@ class Draft:
         key = f"{dotted(location)}: " if location else ""
         self.problems.append(f"{where}: {key}{text}")
 
-    def override(self, text: str) -> None:
-        """Apply one ``a.b.c=value``, the value in YAML; list items by position or by ``name``."""
+    def apply(self, text: str) -> None:
+        """Apply one setting, ``a.b.c=value``, the value in YAML; list items by position or by ``name``."""
         key, equals, written = text.partition("=")
         path = [part.strip() for part in key.split(".")]
-        start = f"override {shown(text)}"
+        start = f"setting {shown(text)}"
         if not equals or not all(path):
             self.problems.append(f"{start}: not of the form key=value, as in network.timeout=30")
             return
@@ -101,7 +101,7 @@ class Draft:
         except ValueError as error:
             self.problems.append(f"{start}: {error}")
             return
-        # This override replaces what earlier ones set below its key.
+        # This setting replaces what earlier ones set below its key.
         self.origins = {k: v for k, v in self.origins.items() if k[: len(location)] != location}
         self.origins[location] = start
         for inside, problem in misread:
@@ -214,7 +214,7 @@ class Draft:
 
 
 def _step(node: object, part: str, location: Location) -> str | int:
-    """Return the key or position that one part of an override names; `ValueError` if there is none."""
+    """Return the key or position that one part of a setting's key names; `ValueError` if there is none."""
     if isinstance(node, dict):
         return part
     if not isinstance(node, list):

@@ -1,6 +1,6 @@
-"""Read a plan from files, overrides and tables; report every problem with them at once.
+"""Read a plan from files, settings and tables; report every problem with them at once.
 
-`load_plan` reports all wrong values, each on a line that names the file (or the override), the key, the
+`load_plan` reports all wrong values, each on a line that names the file (or the setting), the key, the
 value, and what would be allowed; if there are none, it reports conflicting values.
 """
 
@@ -40,12 +40,12 @@ def load_plan(
         A YAML file, or the content of one. A `Plan` is returned as it is, unless something is to be changed:
         then the keys that it sets are read again, so that defaults follow from what is changed.
     overrides : sequence of str
-        Each ``key=value``: a dotted key such as ``network.timeout`` and a value in YAML. An item of
+        Settings, each ``key=value``: a dotted key such as ``network.timeout`` and a value in YAML. An item of
         a list is named by its position, a source also by its name: ``parties.sources.A.exclude=[x]``.
     tables : mapping
         Party name to table, in place of the plan's; None for a table that is not a file.
     local : Path, optional
-        One party's local file: keys of its entry in `parties`, and those of `LOCAL`. Overrides replace them.
+        One party's local file: keys of its entry in `parties`, and those of `LOCAL`. Settings replace them.
     party : str, optional
         The owner of the local file, if the file does not name it (``party``).
     shared_alone : bool
@@ -74,7 +74,7 @@ def load_plan(
         draft.place_files(local_draft.folder)
     approvers = draft.approvers()
     for override in overrides:
-        draft.override(override)
+        draft.apply(override)
     for name, approver in draft.approvers().items():
         if approvers.get(name) not in (None, approver):
             reason = "no setting on the command line can change policy.approved_by; the local part can"

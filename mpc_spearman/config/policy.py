@@ -35,7 +35,7 @@ def check_policy_rows(plan: Plan, name: str, n: int) -> None:
     """Raise a `PolicyError` if the owner requires more than `n` aligned rows."""
     policy = _policy(plan, name)
     if policy and n < policy.min_rows:
-        _refuse(name, f"min_rows is {policy.min_rows}, but there are {n} rows")
+        _refuse(name, f"min_rows is {policy.min_rows:,}, but there are {n:,} rows")
 
 
 def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> None:

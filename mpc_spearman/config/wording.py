@@ -37,7 +37,7 @@ def shown(value: object) -> str:
 
 
 def dotted(location: Location) -> str:
-    """Return a location as overrides write it: ``parties.sources.0.id``."""
+    """Return a location as settings write it: ``parties.sources.0.id``."""
     return ".".join(p if isinstance(p, str) and p.isprintable() and p else shown(p) for p in location)
 
 

@@ -35,7 +35,7 @@ def take_aligned(table: Table, file: Path) -> Table:
         found = pc.index_in(ids, value_set=table.ids)
         if found.null_count:
             gone = "of incomplete rows, duplicate, or not in the table"
-            raise Unusable(f"{found.null_count} of its {len(ids)} ids are {gone}")
+            raise Unusable(f"{found.null_count:,} of its {len(ids):,} ids are {gone}")
         rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
         if len(np.unique(rows)) < len(rows):
             raise Unusable("it has duplicate ids")

@@ -36,7 +36,7 @@ def at_rows(rows: npt.NDArray[np.int64], what: str, more: str = "") -> str:
 
 def count_of(count: int, noun: str) -> str:
     """Say how many of a thing there are."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def show(name: str) -> str:

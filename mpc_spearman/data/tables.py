@@ -179,7 +179,7 @@ def _read(
             if keys.missing_flags and missing.any() and flag_of(feature) not in keys.exclude:
                 flags[flag_of(feature)] = place
             if missing.any() and (missing == kept).all():
-                problem = f"all {len(missing)} values are missing"
+                problem = f"all {len(missing):,} values are missing"
             elif missing.any() and keys.missing == "error":
                 where = at_rows(source.data_rows(np.flatnonzero(missing)), "missing value")
                 problem = (

@@ -12,9 +12,10 @@ from mpc_spearman.config import DataParty, Plan, PlanSource, check_approval, loa
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import machine, supervisor
 from mpc_spearman.launch.forkserver import ForkServer
-from mpc_spearman.launch.meeting_point import meeting_point
+from mpc_spearman.launch.meeting_point import meeting_point, party_signer
 from mpc_spearman.launch.pipe import Assignment
 from mpc_spearman.launch.status import Status
+from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.results import run_directory
 from mpc_spearman.results.result import Result
 
@@ -50,6 +51,7 @@ def run_party(
             )  # the approval is for the plan as written, without `_with_ledger`'s change
             plan = _with_ledger(plan, party, earlier_ledger, note)
             point = meeting_point(plan, party)
+            party_signer(plan, party, None)  # looks at the key now: the role's process takes seconds to begin
             machine.check(len(plan.names) - 1, coordinates=party == plan.names[0])
             assignment = Assignment.of(
                 plan, party, point, directory, approval=approval, keep_ranks=keep_ranks, plan_name=plan_name
@@ -71,11 +73,14 @@ def run_party(
 def _with_ledger(plan: Plan, party: str, earlier: Path | None, note: supervisor.Note) -> Plan:
     """Return the plan with a ledger for a data party: its policy's, or the one of an earlier version.
 
-    `PlanError` if there is no ledger. A run never makes one, since that would discard what earlier runs
-    counted.
+    `PlanError` if there is no ledger, since a run never makes one: that would discard what earlier runs
+    counted. Errors of a ledger that cannot be used are those of `Ledger.entries`.
     """
     owner = plan.party(party)
-    if not isinstance(owner, DataParty) or owner.policy.ledger is not None:
+    if not isinstance(owner, DataParty):
+        return plan
+    if owner.policy.ledger is not None:
+        Ledger(owner.policy.ledger).entries()
         return plan
     if earlier is None or not earlier.exists():
         raise PlanError(

@@ -62,7 +62,7 @@ def run_local(
         A folder in which each party keeps the ranks of its table, if that is a file or a query, for later
         runs: docs/tables.md#keep-ranks-for-later-runs.
     overrides : sequence of str
-        ``key=value``, as on the command line.
+        Settings as on the command line, ``key=value``.
     **settings
         Top-level keys of the plan, such as ``estimator="paper"``.
 
@@ -169,7 +169,7 @@ def _plan(
     files = {
         party: Path(table) if isinstance(table, (str, Path)) else None for party, table in tables.items()
     }
-    # JSON is YAML, so a setting from Python reads like an override from the command line.
+    # JSON is YAML, so a setting from Python reads like one from the command line.
     given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
     return load_plan(plan, overrides if isinstance(overrides, str) else [*overrides, *given], files)
 

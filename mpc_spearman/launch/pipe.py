@@ -158,10 +158,10 @@ class Supervisor:
         return Address(*self._address)
 
     def report_usage(self) -> None:
-        """Report how much memory this process has, and what it has sent and received."""
+        """Report this process's memory, the bytes that it has sent and received, and for whom it waits."""
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-        sent, received = (0, 0) if self.meter is None else self.meter.total()
-        self.say(usage=(pages * os.sysconf("SC_PAGE_SIZE"), sent, received))
+        meter, memory = self.meter, pages * os.sysconf("SC_PAGE_SIZE")
+        self.say(usage=(memory, 0, 0, "") if meter is None else (memory, *meter.total(), meter.waits_for))
 
     def _measure(self) -> None:
         while True:

@@ -46,11 +46,12 @@ _QUIET_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Usage:
-    """Bytes in memory of a role's process, and bytes that it has sent and received so far."""
+    """Bytes in memory of a role's process, bytes sent and received so far, and for whom it waits, if so."""
 
     memory: int
     sent: int
     received: int
+    waits_for: str
 
 
 #: Called every few seconds with a role's usage.
@@ -111,13 +112,15 @@ class _Child:
             self.stopped = True
             self.process.kill()
 
-    def silence(self) -> str:
+    def silence(self, usage: Usage) -> str:
         """Return a sentence on a long phase that the role does not report itself, at intervals; else ''."""
         now = time.monotonic()
         if self._reports_steps or self.phase == _WAITING or now - self._reported < _QUIET_SECONDS:
             return ""
         self._reported = now
-        return f"{self.phase} goes on, for {human_seconds(now - self._began)} so far"
+        doing = f"waits for {usage.waits_for}" if usage.waits_for else "goes on"
+        seconds, memory = human_seconds(now - self._began), decimal(usage.memory)
+        return f"{self.phase} {doing}, for {seconds} so far, {memory} of memory in use"
 
     def frozen(self) -> bool:
         """Return whether a signal has stopped the process, so that it cannot end by itself."""
@@ -252,8 +255,8 @@ def launch(
                 elif "usage" in report:
                     usage = Usage(*report["usage"])
                     measure(usage)
-                    if silence := children[party].silence():
-                        note(party, f"{silence}, {decimal(usage.memory)} of memory in use")
+                    if silence := children[party].silence(usage):
+                        note(party, silence)
                 elif "address" in report:
                     for other in running:
                         if other.party != party:

@@ -70,8 +70,8 @@ class Coefficients(CoefficientsNoise):
         super().check_rows(n)
         if self.plan.results.precision == "exact" and self.error(n):
             raise BoundError(
-                f"results.precision: exact takes at most {MAX_ROWS} rows, whose products of ranks fit 64 "
-                f"bits; with {n} rows errors are up to {self.error(n):.0e}. Use precision: statistical"
+                f"results.precision: exact takes at most {MAX_ROWS:,} rows, whose products of ranks fit 64 "
+                f"bits; with {n:,} rows errors are up to {self.error(n):.0e}. Use precision: statistical"
             )
 
     def check(self, shapes: Shapes) -> None:

@@ -55,7 +55,7 @@ class Encoding:
     def __post_init__(self) -> None:
         if self.source_scale < 1 or self.result_bound > LARGEST:
             raise BoundError(
-                f"strengths over {self.columns} source columns of {self.n} rows do not fit 64 bits; "
+                f"strengths over {self.columns:,} source columns of {self.n:,} rows do not fit 64 bits; "
                 "use fewer rows or fewer columns, or a larger privacy.loss"
             )
 

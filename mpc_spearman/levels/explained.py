@@ -198,7 +198,7 @@ class Explained(Level):
         if shapes.n < explained.ROWS_EACH * count:
             raise BoundError(
                 f"reveal: {self.name} needs {explained.ROWS_EACH} rows for each direction of a party's "
-                f"columns; {owner.name} has {count} and there are {shapes.n} rows. Use fewer columns, or "
+                f"columns; {owner.name} has {count} and there are {shapes.n:,} rows. Use fewer columns, or "
                 "more rows"
             )
 

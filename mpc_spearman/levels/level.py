@@ -105,7 +105,7 @@ class Level(ABC):
     def check_rows(self, n: int) -> None:
         """Refuse more rows than a run can have; `BoundError`."""
         if n > LARGEST:
-            raise BoundError(f"{n} rows are more than the {LARGEST} whose ranks fit 32 bits")
+            raise BoundError(f"{n:,} rows are more than the {LARGEST:,} whose ranks fit 32 bits")
 
     def check(self, shapes: Shapes) -> None:
         """Refuse sizes whose result would not be exact (`BoundError`), or that contradict the plan."""
@@ -241,7 +241,7 @@ class Level(ABC):
         if error > 0.1 / math.sqrt(n):
             names = ", ".join(on_inputs(self.plan))
             raise BoundError(
-                f"the noise on inputs (noise: inputs) of {names} does not fit 64 bits with {n} rows and so "
+                f"the noise on inputs (noise: inputs) of {names} does not fit 64 bits with {n:,} rows and so "
                 "many columns. Use fewer rows or columns, a larger privacy.loss, or noise: results"
             )
 

@@ -57,7 +57,7 @@ def result_bound(plan: Plan, n: int, m_sources: int, m_target: int) -> int:
     bound = max(total(n) + REACH * _MOST * noise, 2 * n * (n - 1))
     if bound > _LARGEST:
         raise BoundError(
-            f"proofs: products of {n} rows with their noise do not fit 64 bits; use fewer rows or columns, "
+            f"proofs: products of {n:,} rows with their noise do not fit 64 bits; use fewer rows or columns, "
             "or a larger privacy.loss"
         )
     return bound

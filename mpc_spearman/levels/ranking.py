@@ -80,8 +80,8 @@ class Ranking(Strengths):
         m_target, top = shapes.m_target, self.plan.top
         if m_target > MAX_COMPARED:
             raise BoundError(
-                f"reveal: ranking compares every pair of the target's {m_target} features; it takes at most "
-                f"{MAX_COMPARED}. Use fewer, or reveal: strengths"
+                f"reveal: ranking compares every pair of the target's {m_target:,} features; it takes at "
+                f"most {MAX_COMPARED:,}. Use fewer, or reveal: strengths"
             )
         if top is not None and top >= m_target:
             raise PlanError(

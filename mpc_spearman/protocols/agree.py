@@ -45,9 +45,9 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
             sizes[owner] = (int(values["n"][0]), int(values["features"][0]))
     for owner, (n, features) in sizes.items():
         if n < MIN_ROWS or features < 1:
-            raise ProtocolViolation(f"{owner} announced a table of {n} rows and {features} features")
+            raise ProtocolViolation(f"{owner} announced a table of {n:,} rows and {features:,} features")
     if len({n for n, _ in sizes.values()}) != 1:
-        rows = ", ".join(f"{owner.name} has {n}" for owner, (n, _) in sizes.items())
+        rows = ", ".join(f"{owner.name} has {n:,}" for owner, (n, _) in sizes.items())
         raise AlignmentError(f"the parties have different numbers of rows: {rows}. {WAY_OUT[plan.alignment]}")
     n, m_target = sizes[roster.target]
     shapes = Shapes(n, {source: sizes[source][1] for source in roster.sources}, m_target)
@@ -79,6 +79,6 @@ def align(run: Run, table: Table, source: Party) -> None:
         if hint := id_help(table.ids):
             run.say(hint)
         raise AlignmentError(
-            f"{run.roster.me.name} and {peer.name} hold {table.n} rows each, but not the same ids in the "
+            f"{run.roster.me.name} and {peer.name} hold {table.n:,} rows each, but not the same ids in the "
             f"same order. {WAY_OUT[run.plan.alignment]}"
         )

@@ -72,12 +72,12 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     fields = {name: tuple(value) for name, value in values.items()}
     ties, two_values, skewness = (fields.get(name, ()) for name in ("ties", "two_values", "skewness"))
     if any(not 0 <= term <= total(n) or term % 2 for term in ties):
-        raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n} rows")
+        raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n:,} rows")
     lengths = fields.pop("length", (0.0,))
     if not 0 <= lengths[0] <= 1 + 1e-9 or not all(
         possible(*column, n) for column in zip(skewness, two_values, ties, strict=True)
     ):
-        raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n} rows")
+        raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n:,} rows")
     shares = [fields.get(name, ()) for name in ("factors", "sum_factor", "gaps", "most_gaps", "lengths")]
     if not all(0 <= value <= 1 for column_shares in shares for value in column_shares):
         raise ProtocolViolation(f"{owner} sent a factor, a length or a share of gaps that is not from 0 to 1")

@@ -49,7 +49,9 @@ def intersect(run: Run, table: Table) -> Table:
     """
     me, links = run.roster.me, run.links
     if table.n > MAX_IDS:
-        raise BoundError(f"{me.name} has {table.n} ids to match, but the limit is {MAX_IDS}; use fewer rows")
+        raise BoundError(
+            f"{me.name} has {table.n:,} ids to match, but the limit is {MAX_IDS:,}; use fewer rows"
+        )
     if me.role is Role.TARGET:
         key = secrets.token_bytes(32)
         for source in run.roster.sources:
@@ -173,7 +175,7 @@ def _check_sizes(offers: dict[Party, _Offer]) -> None:
         for other, offer in offers.items():
             if other != owner and offer.ids > limits.max_ids:
                 raise DisclosureError(
-                    f"{other} offers {offer.ids} ids to match, and the policy of {owner} has max_ids: "
+                    f"{other} offers {offer.ids:,} ids to match, and the policy of {owner} has max_ids: "
                     f"{limits.max_ids}"
                 )
 
@@ -189,12 +191,12 @@ def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
     for owner, limits in offers.items():
         if n < limits.min_rows:
             raise DisclosureError(
-                f"the data parties have {n} ids in common, and the policy of {owner} has min_rows: "
+                f"the data parties have {n:,} ids in common, and the policy of {owner} has min_rows: "
                 f"{limits.min_rows}"
             )
         for other, offer in offers.items():
             if other != owner and offer.ids - n > round(limits.max_unmatched * offer.ids, 6):
                 raise DisclosureError(
-                    f"{n} of the {offer.ids} ids of {other} are common, and the policy of {owner} has "
+                    f"{n:,} of the {offer.ids:,} ids of {other} are common, and the policy of {owner} has "
                     f"max_unmatched: {limits.max_unmatched:g}"
                 )

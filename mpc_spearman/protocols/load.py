@@ -71,7 +71,7 @@ def own_tables(
         used = whole.take(np.flatnonzero(places < plan.rows))
         if used.n < MIN_ROWS:
             raise TableError(
-                f"{name}: of its first {plan.rows} rows {used.n} can be used, and a run needs {MIN_ROWS}"
+                f"{name}: of its first {plan.rows:,} rows {used.n:,} can be used, and a run needs {MIN_ROWS}"
             )
     if me.aligned is not None:
         used = take_aligned(used, me.aligned)

@@ -140,7 +140,7 @@ def pvalues(
         *_of(~kept, f"p-values are missing: {missing}"),
         *_of(too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"),
         *_of(approximate & (skew > tests.SKEWED), "p-values are rough: ties skew both columns"),
-        *_of(approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n} rows"),
+        *_of(approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n:,} rows"),
     ]
 
 
@@ -218,7 +218,7 @@ def impossible(counts: Ints, expected: int, constant: int) -> list[str]:
 def scaled(n: int, most: int, error: float) -> list[str]:
     """Say how exact coefficients are with more rows than can be multiplied exactly."""
     return [
-        f"{n} rows are more than the {most} whose products of ranks fit 64 bits: coefficients were "
+        f"{n:,} rows are more than the {most:,} whose products of ranks fit 64 bits: coefficients were "
         f"computed from scaled ranks, and each is within {error:.1g} of the exact one"
     ]
 

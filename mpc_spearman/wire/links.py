@@ -169,7 +169,7 @@ class Links:
             self.send(peer, Kind.FAREWELL, {"signature": signature})
         until, signatures = time.monotonic() + self._farewell_timeout, {self._roster.me.name: signature}
         for peer, channel in self._channels.items():
-            with self._meter.waiting(), self._changed:
+            with self._meter.waiting(peer.name), self._changed:
                 while not channel.settled and time.monotonic() < until:
                     self._raise_failure(f"parting from {peer}")
                     self._changed.wait(min(1.0, max(0.0, until - time.monotonic())))
@@ -193,7 +193,7 @@ class Links:
 
     def _next_frame(self, peer: Party, kind: Kind) -> Frame:
         channel, began = self._channels[peer], time.monotonic()
-        with self._meter.waiting(), self._changed:
+        with self._meter.waiting(peer.name), self._changed:
             while True:
                 # Frames that arrived before a failure are still read: they often explain it.
                 frame = channel.take()

@@ -89,7 +89,8 @@ class Meter:
         #: Bytes that this host, the coordinator's, has passed on, [received, sent], by pair.
         self.forwarded: dict[tuple[str, str], list[int]] = {}
         self._lock = threading.Lock()
-        self._waits = False
+        #: For whom this party waits at the moment; empty if for nobody.
+        self.waits_for = ""
         self._memory_read_at = 0.0  # when memory was last read
 
     @contextmanager
@@ -117,14 +118,15 @@ class Meter:
         return sum(cost.seconds + cost.wait_seconds for cost in self.costs.values())
 
     @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self, peer: str = "the others") -> Iterator[None]:
         """Charge the block's time to the current phase as waiting; a nested block charges nothing."""
-        outer, self._waits, start = not self._waits, True, self._clock()
+        outer, start = not self.waits_for, self._clock()
+        self.waits_for = self.waits_for or peer
         try:
             yield
         finally:
             if outer:
-                self._waits = False
+                self.waits_for = ""
                 self.costs[self.current].wait_seconds += self._clock() - start
 
     def sent(self, phase: str, size: int) -> None:

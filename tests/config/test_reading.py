@@ -197,7 +197,7 @@ def test_keys_given_twice_are_refused_at_every_depth(plan_file: Path) -> None:
     plan_file.write_text(YAML, "utf-8")
     text = "privacy={loss: 3, loss: 1}"
     twice = "the key is given twice, on lines 1 and 1; keep one of them"
-    assert problem(plan_file, text) == f"override {text!r}: privacy.loss: {twice}"
+    assert problem(plan_file, text) == f"setting {text!r}: privacy.loss: {twice}"
 
 
 # ---- nothing is read otherwise than it looks -------------------------------------------------------

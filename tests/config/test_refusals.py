@@ -173,11 +173,11 @@ def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: 
     assert problem(plan_file, "order=ascending").startswith(f"{plan_file}: strength: 'mean_abs' needs")
     lines = problems(plan_file, "network.timeout=true", "netwrk.timeout=3", "oops", Z=None)
     starts = (
-        "override 'oops': not of the form key=value",
+        "setting 'oops': not of the form key=value",
         "table for 'Z': the plan has no data party of that name; data parties: B, A",
         f"{plan_file}: order: 'up' is not allowed",
-        "override 'network.timeout=true': network.timeout: true is not",
-        "override 'netwrk.timeout=3': netwrk: there is no such key",
+        "setting 'network.timeout=true': network.timeout: true is not",
+        "setting 'netwrk.timeout=3': netwrk: there is no such key",
     )
     for line, start in zip(lines, starts, strict=True):
         assert line.startswith(start)
@@ -198,7 +198,7 @@ def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: 
     ],
 )
 def test_bad_overrides(plan_file: Path, text: str, message: str) -> None:
-    assert problem(plan_file, text).startswith(f"override {text!r}: {message}")
+    assert problem(plan_file, text).startswith(f"setting {text!r}: {message}")
 
 
 def test_overrides_in_one_text_are_refused_as_a_whole(plan_file: Path) -> None:
@@ -208,7 +208,7 @@ def test_overrides_in_one_text_are_refused_as_a_whole(plan_file: Path) -> None:
 
 def test_the_last_override_of_a_key_is_the_one_blamed(plan_file: Path) -> None:
     line = problem(plan_file, "network.timeout=3", "network={timeout: true}")
-    assert line.startswith("override 'network={timeout: true}': network.timeout: true")
+    assert line.startswith("setting 'network={timeout: true}': network.timeout: true")
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates()

@@ -16,6 +16,7 @@ from mpc_spearman.errors import (
     MpcSpearmanError,
     OutputError,
     PlanError,
+    PolicyError,
     TableError,
 )
 from mpc_spearman.identity import Identity
@@ -145,3 +146,25 @@ def test_a_plan_that_sets_an_owners_policy_is_refused_by_every_party(
             f"{plan}: parties.sources.0.{key}: is local and no part of a shared plan; 'A' writes it" in said
         )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "error", "named"),
+    [
+        ("B.ledger", None, PlanError, "B.ledger does not exist. If earlier runs had it, restore it"),
+        ("B.ledger", "", PolicyError, "B.ledger, line 1: this is not the first line of a ledger"),
+        ("B.key", None, PlanError, "B.key cannot be read: No such file"),
+    ],
+)
+def test_a_ledger_or_key_that_cannot_be_used_is_named_before_a_process_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, content: str | None,
+    error: type[MpcSpearmanError], named: str,
+) -> None:  # fmt: skip
+    command = written(tmp_path)
+    (tmp_path / file).unlink()
+    if content is not None:
+        (tmp_path / file).write_text(content)
+    assert main([*command, f"parties.target.policy.ledger={tmp_path / 'B.ledger'}"]) == error.exit_code
+    assert named in capsys.readouterr().err
+    status = json.loads((tmp_path / "out" / "B" / "status.json").read_text())
+    assert (status["state"], status["error"]) == ("ended", error.__name__)

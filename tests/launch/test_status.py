@@ -47,7 +47,7 @@ def test_it_runs_with_what_it_uses_and_then_has_ended(
         assert (first["process"], first["party"], first["plan"]) == (os.getpid(), "A", "00ff")
         assert [first[key] for key in ("exit_code", "error", "message", "ended")] == [None] * 4
         own.watch("rank")
-        own.measure(Usage(memory=10, sent=20, received=30))
+        own.measure(Usage(memory=10, sent=20, received=30, waits_for=""))
         eventually(lambda: read(folder)["bytes_received"] == 30)
         assert {"phase": "rank", "memory_bytes": 10, "bytes_sent": 20}.items() <= read(folder).items()
         seen = read(folder)["updated"]

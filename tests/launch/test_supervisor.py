@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mpc_spearman.errors import (
     TableError,
     UnknownKey,
 )
+from mpc_spearman.launch import supervisor
 from mpc_spearman.launch.supervisor import Outcome, first_cause
 from support.harness import do
 from support.processes import alive
@@ -55,6 +57,18 @@ def test_a_reported_error_is_rebuilt_and_those_who_wait_are_told(tmp_path: Path)
         assert type(told) is PeerFailed
         assert told.about == ("TableError", "A", "rank")
     assert first_cause(outcomes) is outcomes["A"]
+
+
+def test_a_long_phase_goes_on_or_waits_for_a_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_QUIET_SECONDS", 0)
+    notes: list[str] = []
+    usage = "for peer in ('B', ''): supervisor.say(usage=[2_000_000_000_000, 0, 0, peer])"
+    do(tmp_path, {"C": f"phase('decrypt')\n{usage}\ndone()"}, note=lambda party, text: notes.append(text))
+    said = [re.sub(r"\d+ ms", "0 ms", text) for text in notes if "2.0 TB" in text]
+    assert said == [
+        "decrypt waits for B, for 0 ms so far, 2.0 TB of memory in use",
+        "decrypt goes on, for 0 ms so far, 2.0 TB of memory in use",
+    ]
 
 
 def test_an_error_of_a_class_nobody_knows_is_still_an_error(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_strengths_without_noise_are_exact_to_a_thousandth_of_their_error(n):
 def test_sizes_beyond_the_ring_are_refused_with_what_to_do():
     fits = {"columns": 1000, "sources": 1, "estimator": "tie_corrected", "defined": 1000}
     Encoding.strengths(2**31, **fits, room=most_noise(2000, 2, 0.001))
-    with pytest.raises(BoundError, match=r"1000 source columns of 2147483648 rows .* fewer"):
+    with pytest.raises(BoundError, match=r"1,000 source columns of 2,147,483,648 rows .* fewer"):
         Encoding.strengths(2**31, **fits, room=1e16)
 
 

@@ -306,5 +306,5 @@ def test_more_rows_than_the_integers_hold_are_refused_by_name(
     plan = plan_of(reveal, on_inputs)
     level, (source,) = level_of(plan), plan.roster("C").sources
     level.check(Shapes(10**4, {source: columns}, columns))
-    with pytest.raises(BoundError, match=r"\(noise: inputs\) of A.* 100000000 rows"):
+    with pytest.raises(BoundError, match=r"\(noise: inputs\) of A.* 100,000,000 rows"):
         level.check(Shapes(rows, {source: columns}, columns))

@@ -67,14 +67,14 @@ def test_everything_fits_at_any_number_of_rows(n):
 def test_more_rows_than_32_bits_rank_are_refused(level):
     its = level_of(plan(reveal=level, **STATISTICAL))
     its.check_rows(LARGEST)
-    with pytest.raises(BoundError, match=r"2147483649 rows are more than the 2147483648"):
+    with pytest.raises(BoundError, match=r"2,147,483,649 rows are more than the 2,147,483,648"):
         its.check_rows(LARGEST + 1)
 
 
 def test_exact_results_end_where_exact_products_do():
     level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS)
     level_of(plan(reveal="differences")).check_rows(LARGEST)
-    with pytest.raises(BoundError, match=r"results\.precision: exact takes at most 3024616 rows.*statist"):
+    with pytest.raises(BoundError, match=r"results\.precision: exact takes at most 3,024,616 rows.*statist"):
         level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS + 1)
 
 

@@ -166,7 +166,7 @@ def test_a_run_with_proofs_gives_coefficients_with_the_noise_it_states(estimator
 
 
 def test_rows_whose_products_leave_no_room_for_noise_are_refused():
-    with pytest.raises(BoundError, match="proofs: products of 2500000 rows"):
+    with pytest.raises(BoundError, match="proofs: products of 2,500,000 rows"):
         proved.result_bound(PLAN, 2_500_000, 50, 50)
 
 

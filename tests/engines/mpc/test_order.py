@@ -204,7 +204,7 @@ def test_too_many_columns_to_compare_are_refused():
     source = plan(reveal="ranking").roster("C").sources[0]
     level = Ranking(plan(reveal="ranking"))
     level.check(Shapes(61, {source: 2}, MAX_COMPARED))
-    with pytest.raises(BoundError, match=f"{MAX_COMPARED + 1} features; it takes at most {MAX_COMPARED}"):
+    with pytest.raises(BoundError, match=f"{MAX_COMPARED + 1:,} features; it takes at most {MAX_COMPARED:,}"):
         level.check(Shapes(61, {source: 2}, MAX_COMPARED + 1))
 
 

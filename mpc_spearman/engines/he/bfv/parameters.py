@@ -93,7 +93,7 @@ def choose(sizes: Sizes) -> Parameters:
             return parameters
     raise BoundError(
         f"BFV has no parameters of 128-bit security for {sizes.operation} of "
-        f"{sizes.m_source} x {sizes.m_target} columns of {sizes.n} rows "
+        f"{sizes.m_source} x {sizes.m_target} columns of {sizes.n:,} rows "
         f"with noise flooding to 2^-{STATISTICAL}. Use he.scheme: paillier"
     )
 

@@ -1,0 +1,267 @@
+"""The ledger's file: written completely, shared by processes, refused if damaged or open to others."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mpc_spearman.errors import PlanError, PolicyError
+from mpc_spearman.privacy import ledger as ledger_module
+from mpc_spearman.privacy.charges import balances
+from mpc_spearman.privacy.ledger import Ledger
+from support.ledgers import charge, ended, make_run, with_two_runs
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return with_two_runs(tmp_path / "ledger")
+
+
+# ---- damaged, lost, another's
+
+
+def test_a_shortened_removed_or_moved_line_is_refused_by_number(ledger: Ledger) -> None:
+    whole = ledger.path.read_bytes()
+    first, second, _ = whole.splitlines(keepends=True)
+    for size, line in [(len(whole) - 1, 3), (len(first + second) + 1, 3), (len(first) + 40, 2)]:
+        ledger.path.write_bytes(whole[:size])
+        with pytest.raises(PolicyError, match=rf"ledger, line {line} is cut short.*delete it"):
+            charge(ledger, make_run())
+    ledger.path.write_bytes(first + second)  # taken out
+    charge(ledger, make_run(2))
+    header, first, second = ledger.path.read_bytes().splitlines(keepends=True)
+    for lines in ([header, second], [header, second, first], [header, first, first]):
+        ledger.path.write_bytes(b"".join(lines))
+        with pytest.raises(
+            PolicyError, match=r"line [23] is damaged, or an earlier line was changed or removed"
+        ):
+            ledger.entries()
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_changed_byte_is_never_passed_over(data: st.DataObject, ledger: Ledger) -> None:
+    whole, entries = ledger.path.read_bytes(), ledger.entries()
+    changed = bytearray(whole)
+    place = data.draw(st.sampled_from([at for at, byte in enumerate(whole) if byte != 10]), label="place")
+    changed[place] = data.draw(st.integers(0, 255), label="byte")
+    ledger.path.write_bytes(changed)
+    try:
+        assert ledger.entries() == entries  # the same content in other words
+    except PolicyError as error:
+        assert str(error).startswith(f"policy.ledger: {ledger.path}, line ")  # noqa: PT017
+    ledger.path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b'{"ledger":4}\n', "line 1: its format is 4; this version reads 1 to 3"),
+        (b"id,smoker\np1,0\n", "line 1: this is not the first line of a ledger"),
+        (b"[]\n", "line 1: this is not the first line of a ledger"),
+        (b"\xff\n", "line 1: this is not the first line of a ledger"),
+    ],
+)
+def test_another_format_or_another_file_is_refused(content: bytes, says: str, ledger: Ledger) -> None:
+    ledger.path.write_bytes(content)
+    for use in (lambda: charge(ledger, make_run()), ledger.entries, lambda: ledger.forget("B", "deleted")):
+        with pytest.raises(PolicyError, match=says):
+            use()
+    assert ledger.path.read_bytes() == content
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
+def test_files_that_others_may_use_are_refused(mode: int, ledger: Ledger) -> None:
+    path = ledger.path
+    path.chmod(mode)
+    with pytest.raises(PlanError, match=r"policy\.ledger: .*may be read or changed by other.*chmod go="):
+        charge(ledger, make_run())
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: os.mkfifo(path, 0o600), "not a regular file"),
+        (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
+        (lambda path: path.symlink_to("missing/ledger"), "does not exist"),
+    ],
+    ids=["a directory", "a pipe", "a link to itself", "in no folder"],
+)
+def test_other_files_are_refused_as_ledgers(make: Callable[[Path], None], says: str, tmp_path: Path) -> None:
+    make(tmp_path / "ledger")
+    with pytest.raises(PlanError, match=rf"policy\.ledger: .*{says}"):
+        charge(Ledger(tmp_path / "ledger"), make_run())
+
+
+# ---- processes
+
+_CHILD = """
+import sys
+from pathlib import Path
+from mpc_spearman.privacy.charges import ChargedRun, PartnerLoss
+from mpc_spearman.privacy.ledger import Ledger
+ledger, told = Ledger(Path({file!r})), {{"B": PartnerLoss(what="strengths", loss=2.0)}}
+run = ChargedRun(party="A", plan="{plan:064x}", rows=60, columns=4, told=told)
+{hook}
+print("ready", flush=True)
+sys.stdin.readline()
+{limit}
+try:
+    ledger.charge(run, 4.0)
+except Exception as error:
+    print(type(error).__name__, str(error).splitlines()[0])
+else:
+    print("charged")
+"""
+
+
+def child(file: Path, plan: int, limit: str = "", hook: str = "") -> subprocess.Popen[str]:
+    code = _CHILD.format(file=str(file), plan=plan, limit=limit, hook=hook)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", code], **pipes, text=True)
+
+
+def test_a_charge_is_on_disk_when_it_returns_and_locked_until_then(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        with ledger.path.open("rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        sync(descriptor)
+        synced.append(ledger.path.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", watched)
+    charge(ledger, make_run(1))
+    assert synced == [ledger.path.read_bytes()]
+
+
+def test_processes_that_start_together_share_one_budget(tmp_path: Path) -> None:
+    ledger = Ledger.begin(tmp_path / "ledger")
+    children = [child(ledger.path, plan) for plan in range(4)]  # 2 each, 4 allowed
+    for one in children:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in children:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said = sorted(one.communicate()[0].split()[0] for one in children)
+    assert said == ["PolicyError", "PolicyError", "charged", "charged"]
+    assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize("room", [0, 200])
+def test_a_full_disk_leaves_the_ledger_whole(room: int, ledger: Ledger) -> None:
+    ledger.forget("B", "it deleted both results")
+    before = ledger.path.read_bytes()
+    size = len(before) + room
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))"
+    said, _ = child(ledger.path, 3, limit).communicate("go\n")
+    assert said.startswith(f"ready\nPlanError policy.ledger: {ledger.path} cannot be used: ")
+    assert ledger.path.read_bytes() == before
+    charge(ledger, make_run(3))
+
+
+_KILL = """
+import os
+from io import FileIO
+from mpc_spearman.privacy import ledger as module
+steps = 0
+def dying(done):
+    def do(*arguments, **named):
+        global steps
+        if (steps := steps + 1) == {at}:
+            os._exit(9)
+        return done(*arguments, **named)
+    return do
+class File(FileIO):
+    def write(self, data):
+        half = len(data) // 2
+        return dying(super().write)(data[:half]) + dying(super().write)(data[half:])
+    seek, truncate = dying(FileIO.seek), dying(FileIO.truncate)
+module.FileIO, module.os.fsync = File, dying(os.fsync)
+"""
+
+
+def test_a_run_killed_at_any_step_left_a_line_or_sent_nothing(ledger: Ledger) -> None:
+    """Whenever `charge` returned, after which a share leaves, the whole line is on the disk."""
+    ledger.forget("B", "so that there is room")
+    ready, found = ledger.path.read_bytes(), set()
+    for at in range(1, 8):
+        ledger.path.write_bytes(ready)
+        said, _ = child(ledger.path, 3, hook=_KILL.format(at=at)).communicate("go\n")
+        after = ledger.path.read_bytes()
+        assert after.startswith(ready)
+        if "charged" in said:
+            assert len(ledger.entries()) == 4
+        elif after != ready and not after.endswith(b"\n"):
+            with pytest.raises(PolicyError, match="line 5 is cut short"):
+                ledger.entries()
+        found.add(("charged" in said, after != ready))
+    assert found == {(False, False), (False, True), (True, True)}
+
+
+class _Dying(FileIO):
+    """A file that fails at a step, and at every later one, as if the process had been killed."""
+
+    left = 0
+
+    def step(self) -> None:
+        _Dying.left -= 1
+        if _Dying.left < 0:
+            raise KeyboardInterrupt
+
+    def write(self, data: Any, /) -> int:
+        self.step()
+        written = super().write(data[: len(data) // 2])
+        self.step()
+        return written + super().write(data[len(data) // 2 :])
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        self.step()
+        return super().seek(offset, whence)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        self.step()
+        return super().truncate(size)
+
+
+def test_a_run_killed_during_its_refund_is_charged_or_refunded_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, run = Ledger.begin(tmp_path / "ledger"), make_run(3).model_copy(update={"id": "3"})
+    ledger.start(run)
+    charge(ledger, run)
+    ready, found = ledger.path.read_bytes(), set()
+    for at in range(7):
+        ledger.path.write_bytes(ready)
+        with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+            patch.setattr(ledger_module, "FileIO", _Dying)
+            _Dying.left = at
+            ledger.end(ended("3", taken_back=True))
+        after = ledger.path.read_bytes()
+        if not after.endswith(b"\n"):
+            with pytest.raises(PolicyError, match="line 4 is cut short"):
+                ledger.entries()
+            ledger.path.write_bytes(ready)  # as the error advises
+        sums = [one.row for one in balances(ledger.entries())]
+        assert sums == ([2.0] if ledger.path.read_bytes() == ready else [])
+        found.add(tuple(sums))
+    assert found == {(2.0,), ()}
