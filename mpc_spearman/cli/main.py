@@ -35,6 +35,7 @@ _COMMANDS = {
     "check": "Check an owner's table against a plan, before anyone else is involved.",
     "explain": "Print who will learn what in a run, and whether an owner's policy allows it.",
     "merge": "Add a later source's rows to an earlier result.",
+    "csv": "Write the pairs of a large result as CSV files too.",
     "compare": "Measure what plans cost at several sizes.",
     "estimate": "Estimate the time, bytes and memory of a run.",
     "init": "Make a party's key and its local file, or a plan for two tables.",
@@ -44,7 +45,7 @@ _COMMANDS = {
     "ledger": "Show how much a data owner's runs have revealed to each partner.",
 }
 # Commands that write their results to files, so that lost output is no error.
-_WRITING_FILES = ("local", "join", "merge", "compare")
+_WRITING_FILES = ("local", "join", "merge", "csv", "compare")
 # The number that shells add to a signal's to make an exit code.
 _SIGNALS = 128
 _NEWLINE = "\n"

@@ -35,30 +35,30 @@ def _word(ties: str) -> str:
     return Ties.named(ties).word
 
 
-def _matrix(words: str, file: str) -> Form:
-    return Form(words, file, rows=source_features)
+def _matrix(words: str, pair: str, file: str = "") -> Form:
+    return Form(words, file, rows=source_features, pair=(pair,))
 
 
 class CoefficientTables(Strengths):
     """Coefficients, the ties of the columns they are of, and the noise in them; the rest is derived."""
 
     tables: ClassVar[Mapping[str, Form]] = {
-        "coefficients": _matrix("coefficients", "matrix.csv"),
+        "coefficients": _matrix("coefficients", "rho", "matrix.csv"),
+        "noise": _matrix("standard deviations of the noise", "noise"),
+        "guesses": _matrix("best guesses", "guess"),
+        "pvalues": _matrix("p-values", "p"),
+        "qvalues": _matrix("q-values", "q"),
+        "intervals": Form(
+            "confidence intervals", "", ("party", "feature", "bound"), None, _with_ends, pair=_ENDS
+        ),
         "columns": Form(
             "columns' ties", "columns.csv", ("party", "feature"),
             {"ties": _word, "skewness": float, "gaps": float}, _of_both,
         ),
-        "noise": _matrix("standard deviations of the noise", "noise.csv"),
         "ranges": Form(
             "columns' stated ranges", "ranges.csv", ("party", "feature"),
             {"range": float, "weakened": bool}, _of_both,
         ),
-        "pvalues": _matrix("p-values", "pvalues.csv"),
-        "intervals": Form(
-            "confidence intervals", "intervals.csv", ("party", "feature", "bound"), None, _with_ends
-        ),
-        "qvalues": _matrix("q-values", "qvalues.csv"),
-        "guesses": _matrix("best guesses", "guesses.csv"),
         **Strengths.tables,
         "estimators": Form(
             "strengths under both estimators", "estimators.csv", ("feature",),

@@ -15,6 +15,7 @@ from mpc_spearman.findings.coefficient_tables import (
     weakened_pairs,
 )
 from mpc_spearman.findings.sections import RATE, Line, Matrix, Section, Table, chance, number, percent
+from mpc_spearman.findings.tables import CSV_PAIRS
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.discoveries import bound_on_all
@@ -84,25 +85,6 @@ class Coefficients(CoefficientTables):
     def over(self) -> str:
         return " of the pairs that are here" if self.copy.chosen else super().over
 
-    def pairs(self) -> pd.DataFrame:
-        """Lay out the coefficients as one long table, farthest from 0 first."""
-        rho, ends = self.matrix, self.held["intervals"]
-        table = pd.DataFrame(
-            {
-                "party": np.repeat(rho.index.get_level_values(0), rho.shape[1]),
-                "source": np.repeat(rho.index.get_level_values(1), rho.shape[1]),
-                "target": np.tile(rho.columns, rho.shape[0]),
-                "rho": rho.to_numpy().ravel(),
-                **({"guess": self.held["guesses"].to_numpy().ravel()} if "guesses" in self.held else {}),
-                "p": self.held["pvalues"].to_numpy().ravel(),
-                "q": self.held["qvalues"].to_numpy().ravel(),
-                "low": ends.xs("low", level="bound").to_numpy().ravel(),
-                "high": ends.xs("high", level="bound").to_numpy().ravel(),
-            }
-        )
-        order = np.argsort(-table["rho"].abs().to_numpy(), kind="stable")  # NaN comes last
-        return table.iloc[order].reset_index(drop=True)
-
     def headline(self) -> str:
         if self.matrix.isna().all(axis=None):
             return self.first()
@@ -161,7 +143,8 @@ class Coefficients(CoefficientTables):
             f"p-value); hollow ones do not, and have no interval. {_GUESS if guesses else ''}{_REPEATED}",
             table=Table(
                 ("pair", "ρ", *guesses, "interval", "q"),
-                lines, "matrix.csv", ("pair",), len(defined) - len(lines), whiskers=True,
+                lines, "pairs.csv" if len(pairs) <= CSV_PAIRS else "pairs.parquet", ("pair",),
+                len(defined) - len(lines), whiskers=True,
             ),
             notes=self._tested(pairs),
             short=5, long=5,

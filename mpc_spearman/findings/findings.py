@@ -11,7 +11,7 @@ import pandas as pd
 from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.findings.sections import Section
-from mpc_spearman.findings.tables import Form, Labels, Numbers
+from mpc_spearman.findings.tables import Form, Labels, Numbers, pair_table
 from mpc_spearman.units import printable
 
 RoleName = Literal["coordinator", "target", "source"]
@@ -181,8 +181,11 @@ class Findings:
         return []
 
     def pairs(self) -> pd.DataFrame:
-        """Return one row for each pair of columns, if a level has numbers of pairs; `NotRevealed`."""
-        raise NotRevealed("This copy of the result has no numbers of single pairs of columns.")
+        """Return one row for each pair of columns, the strongest first; `NotRevealed` without any."""
+        matrices = [(self.tables[name], table) for name, table in self.held.items() if self.tables[name].pair]
+        if not matrices:
+            raise NotRevealed("This copy of the result has no numbers of single pairs of columns.")
+        return pair_table(matrices)
 
 
 def _covers(held: Any, table: Any) -> bool:

@@ -13,6 +13,9 @@ from pandas.api.types import is_string_dtype
 
 #: Numbers of a run that a party has, by the names of the message fields that carry them.
 Numbers = Mapping[str, NDArray[Any]]
+#: So many pairs at most are also in CSV files by default: more take seconds to write, and few programs for
+#: tables open them.
+CSV_PAIRS = 100_000
 #: The types of a table's columns, by their names.
 Types = Mapping[str, Callable[[Any], Any]]
 
@@ -48,26 +51,30 @@ class Form:
     words : str
         What sentences call it.
     file : str
-        Where it is saved: in a CSV file of its own, or ``result.json`` for one value a target feature.
+        The CSV file that shows it to people; empty for none.
     rows, index : function, tuple of str
         What its rows are, and what names them; an empty `index` where they are numbered.
     columns : mapping
-        Its columns' types; None where the columns are the target's features, of float64.
+        Its columns' types; None where the columns are the target's features, of float64: a matrix.
     coordinator : str
         Why nobody but the coordinator may have it; empty if others may.
+    pair : tuple of str
+        What a matrix is called in the table of all pairs: one name, or one for each row that a source feature
+        has in it.
     """
 
     words: str
-    file: str
+    file: str = ""
     index: tuple[str, ...] = ("party", "feature")
     columns: Types | None = None
     rows: Rows = None
     coordinator: str = ""
+    pair: tuple[str, ...] = ()
 
     @property
     def is_series(self) -> bool:
-        """Whether it has one value for each target feature, without a file of its own."""
-        return self.file == "result.json"
+        """Whether it has one value for each target feature."""
+        return self.columns is not None and self.index == ("feature",) and len(self.columns) == 1
 
     def plain(self, table: Any) -> Any:
         """Copy a table into its one form, whoever made it; `ValueError` if it has another."""
@@ -93,6 +100,43 @@ class Form:
             raise ValueError(f"the {self.words} are of other columns than the rest")
 
 
+def pair_table(matrices: Sequence[tuple[Form, pd.DataFrame]]) -> pd.DataFrame:
+    """Lay out matrices as one long table: a row for each pair of columns, farthest from 0 in the first one.
+
+    The columns are ``party`` and ``source`` (a source and its feature), ``target``, and the names that the
+    forms have for pairs.
+    """
+    first = matrices[0][1]
+    rows, columns = first.shape
+    table = {
+        "party": np.repeat(first.index.get_level_values(0), columns),
+        "source": np.repeat(first.index.get_level_values(1), columns),
+        "target": np.tile(first.columns, rows),
+    }
+    for form, matrix in matrices:
+        values = matrix.to_numpy().reshape(rows, len(form.pair), columns)
+        table |= {name: values[:, k].ravel() for k, name in enumerate(form.pair)}
+    order = np.argsort(-np.abs(first.to_numpy().ravel()), kind="stable")  # NaN comes last
+    return pd.DataFrame(table).iloc[order].reset_index(drop=True)
+
+
+def matrix_of(form: Form, pairs: pd.DataFrame, labels: Labels) -> pd.DataFrame:
+    """Return a matrix from the table of all pairs; `ValueError` unless it has each pair once."""
+    rows: Any = pd.MultiIndex.from_tuples(list(labels.sources), names=["party", "feature"])
+    columns, shape = pd.Index(list(labels.target)), (len(labels.sources), len(labels.target))
+    at_row = rows.get_indexer(pd.MultiIndex.from_frame(pairs[["party", "source"]]))
+    at_column = columns.get_indexer(pd.Index(pairs["target"]))
+    place = np.where(at_column < 0, -1, at_row * shape[1] + at_column)
+    if not np.array_equal(np.sort(place), np.arange(shape[0] * shape[1])):
+        raise ValueError("the table of pairs has not each pair of its columns once")
+    values = np.empty((len(place), len(form.pair)))
+    values[place] = pairs[[*form.pair]].to_numpy(np.float64)
+    values = values.reshape(*shape, -1).transpose(0, 2, 1).reshape(-1, shape[1])
+    if len(form.pair) > 1:
+        rows = pd.MultiIndex.from_tuples([(*row, end) for row in rows for end in form.pair], names=form.index)
+    return pd.DataFrame(values, rows, columns)
+
+
 def labelled(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
     """Return the index with those keys and names; one name has none, as with the target's features."""
     if len(names) == 1:
@@ -111,4 +155,4 @@ def labelled(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
 
 def series(words: str, name: str, kind: type = float) -> Form:
     """Declare one value for each target feature."""
-    return Form(words, "result.json", ("feature",), {name: kind}, target_features)
+    return Form(words, "", ("feature",), {name: kind}, target_features)

@@ -52,8 +52,7 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
     n, m_target = sizes[roster.target]
     shapes = Shapes(n, {source: sizes[source][1] for source in roster.sources}, m_target)
     level_of(plan).check(shapes)
-    coefficients = shapes.m_sources * shapes.m_target if within("coefficients", plan.reveal) else 0
-    run.reserve(shapes.m_sources + shapes.m_target, coefficients)
+    run.reserve(shapes.m_sources + shapes.m_target, _coefficients(run, shapes))
     links.dimensions |= {
         "n": shapes.n,
         "m_sources": shapes.m_sources,
@@ -61,6 +60,14 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         "sources": len(shapes.features),
     }
     return shapes
+
+
+def _coefficients(run: Run, shapes: Shapes) -> int:
+    """Return how many coefficients this party's result will have."""
+    me, plan = run.roster.me, run.plan
+    known = plan.reveal if me.role is Role.COORDINATOR else plan.terms.granted[me.role]
+    rows = shapes.features[me] if me.role is Role.SOURCE else shapes.m_sources
+    return rows * shapes.m_target if within("coefficients", known) else 0
 
 
 @step("align")

@@ -18,7 +18,7 @@ import pyarrow as pa
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Labels, Numbers
 from mpc_spearman.levels import findings_of, level_of
 from mpc_spearman.levels.descriptions import Descriptions
@@ -38,7 +38,7 @@ from mpc_spearman.protocols.load import load, rank
 from mpc_spearman.protocols.protect import advise, state
 from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.results.result import Result
-from mpc_spearman.run import Run
+from mpc_spearman.run import Run, step
 from mpc_spearman.statistics.columns import Columns
 from mpc_spearman.statistics.rank_ranges import own_correlations
 
@@ -123,7 +123,13 @@ def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequen
     """Put together what this party keeps, and its costs."""
     me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
     copy = Copy(plan, me.name, me.role.value, n)
-    findings = findings_of(plan, me.role.value).of(copy, numbers, labels)
+    findings = _findings(run, copy, numbers, labels)
     said = [*notes.cautions, *warnings, *findings.warnings()]
     more: dict[str, Any] = {"alignment": notes.alignment, "offered": notes.offered}
     return Result(findings, cost=account(run), warnings=said, **more)
+
+
+@step("publish")
+def _findings(run: Run, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
+    """Compute what follows from a party's numbers: tests, intervals, ranges of ranks."""
+    return findings_of(copy.plan, copy.role).of(copy, numbers, labels)

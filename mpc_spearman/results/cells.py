@@ -15,6 +15,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 # With which a formula begins, however wide or small it is written.
 _FORMULA = "=+-@\u2212"
@@ -26,9 +27,9 @@ _CONTROL = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 #: Characters that a terminal might execute.
 CONTROL = re.compile(f"[{_CONTROL}]")
 _ESCAPED = re.compile(rf"[{_CONTROL}\\;]")
-_ESCAPE = re.compile(r"\\(?:\\|u([0-9a-f]{4})|)")
 
 
+@lru_cache(maxsize=1 << 16)
 def written(name: str) -> str:
     """Return a name as written in CSV files."""
 
@@ -49,19 +50,6 @@ def _begins_formula(text: str, start: int = 0) -> bool:
     return unicodedata.normalize("NFKC", next(seen, "."))[0] in _FORMULA
 
 
-def read(text: str) -> str:
-    """Return the name that `written` wrote; `ValueError` for any other text."""
-    name = _ESCAPE.sub(lambda it: chr(int(it[1], 16)) if it[1] else "\\", text.removeprefix("'"))
-    if written(name) != text:
-        raise ValueError("a name that is not escaped as names are")
-    return name
-
-
-def number(text: str) -> float:
-    """Return the number in a cell; NaN for an empty one."""
-    return float(text) if text else math.nan
-
-
 def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     """Write a table."""
 
@@ -73,14 +61,3 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(map(cell, row) for row in (header, *rows))
     return text.getvalue()
-
-
-def read_csv(text: str) -> tuple[list[str], list[list[str]]]:
-    """Read the header and the equally long rows that `csv_text` wrote; `ValueError` if it is not a table."""
-    try:
-        header, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    except csv.Error as error:
-        raise ValueError(f"not a CSV file: {error}") from error
-    if any(len(row) != len(header) for row in rows):
-        raise ValueError("a row whose length differs from the first")
-    return header, rows

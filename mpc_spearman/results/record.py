@@ -239,6 +239,7 @@ def _shown(folder: Path, message: bytes) -> bool:
         findings, _ = saved.read(folder)
         role = Role(findings.copy.role)
         fields = VIEW.fields(findings.plan.terms, Kind.RESULT, Role.COORDINATOR, role) or ()
-        return findings.shows(dict(decode(fields, findings.sizes, memoryview(message))))
+        shows = findings.shows(dict(decode(fields, findings.sizes, memoryview(message))))
+        return shows and saved.shown(findings, folder)
     except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
         return False

@@ -49,9 +49,10 @@ class Result(Outcome):
     def pairs(self) -> pd.DataFrame:
         """Return one row for each pair of columns, the coefficient farthest from 0 first.
 
-        The columns are ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``p``,
-        ``q``, and ``low`` and ``high``, the ends of the confidence interval; NaN where undefined.
-        `NotRevealed` if this copy has no coefficients.
+        The columns are ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``noise``
+        (its standard deviation) and ``guess`` where this copy has them, ``p``, ``q``, and ``low`` and
+        ``high``, the ends of the confidence interval; NaN where undefined. `NotRevealed` if this copy has no
+        coefficients.
         """
         return self.findings.pairs()
 
@@ -76,13 +77,14 @@ class Result(Outcome):
         vars(other).update({**vars(self), **changes})
         return other
 
-    def save(self, directory: str | Path) -> Path:
+    def save(self, directory: str | Path, *, csv: bool = False) -> Path:
         """Write the run directory, whole or not at all, and return its absolute path.
 
-        It is created with its parents, and an earlier run directory there is replaced. `OutputError` if it
-        exists and is neither empty nor a run directory, or cannot be written.
+        It is created with its parents, and an earlier run directory there is replaced. With `csv` it has the
+        pairs as CSV files also if there are more than 100,000. `OutputError` if the directory exists and is
+        neither empty nor a run directory, or cannot be written.
         """
-        return run_directory.replace(directory, saved.texts(self))
+        return run_directory.replace(directory, saved.files(self, csv=csv))
 
     @classmethod
     def load(cls, directory: str | Path) -> Result:

@@ -15,22 +15,25 @@ from rich.filesize import decimal
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock, sync_folder
+from mpc_spearman.findings.tables import CSV_PAIRS
 from mpc_spearman.results.outcome import TABLES
 
 SCHEMA_VERSION = 4
 
 _LOCK = ".lock"
 STATUS = "status.json"
-# Bytes of a result at most, with names of 50 characters: for each feature and for each coefficient. The least
-# is reserved before the parties meet: enough for 25,000 coefficients.
-_LEAST, _A_FEATURE, _A_COEFFICIENT = 1 << 24, 1_000, 600
+PAIRS = "pairs.parquet"
+# Bytes of a result at most, with names of 50 characters: for each feature, for each coefficient, and as much
+# again for one that is in CSV files. The least is reserved before the parties meet: enough for 28,000
+# coefficients.
+_LEAST, _A_FEATURE, _A_COEFFICIENT, _IN_CSV = 1 << 24, 1_000, 150, 450
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
-FILES = {form.file for form in TABLES.values()}
-FILES |= {"cost.csv", "pairs.csv", "report.html", "record.json", STATUS}
+FILES = {form.file for form in TABLES.values() if form.file}
+FILES |= {"result.json", "cost.csv", "pairs.csv", PAIRS, "report.html", "record.json", STATUS}
 
 
-def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
-    """Make `directory` hold exactly `files`, text by name, or leave it as it was; see `Result.save`."""
+def replace(directory: str | Path, files: Mapping[str, bytes]) -> Path:
+    """Make `directory` hold exactly `files`, or leave it as it was; see `Result.save`."""
     target = Path(directory).absolute()
     if target.is_symlink():  # write where it points to, do not turn the link into a directory
         target = target.resolve()
@@ -41,12 +44,11 @@ def replace(directory: str | Path, files: Mapping[str, str]) -> Path:
         check_replaceable(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         part.mkdir(mode=0o700)  # a result is its party's alone, to pass on or not
-        for name, text in files.items():
-            create(part / name, text.encode("utf-8"))
+        for name, content in files.items():
+            create(part / name, content)
         swap({part: target})
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "a name in it is not valid Unicode"
-        raise OutputError(f"cannot write the run directory {target}: {reason}") from error
+    except OSError as error:
+        raise OutputError(f"cannot write the run directory {target}: {error.strerror}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return target
@@ -110,18 +112,19 @@ class Room:
 
     def reserve(self, features: int = 0, coefficients: int = 0) -> None:
         """Reserve room for a result about so many features and coefficients, or raise `OutputError`."""
-        size = max(_LEAST, features * _A_FEATURE + coefficients * _A_COEFFICIENT)
+        in_csv = coefficients if coefficients <= CSV_PAIRS else 0
+        need = features * _A_FEATURE + coefficients * _A_COEFFICIENT + in_csv * _IN_CSV
         try:
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
                 part = self._folder / f".room.{secrets.token_hex(8)}.part"
                 self._file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
                 part.unlink()
-            os.posix_fallocate(self._file, 0, size)
+            os.posix_fallocate(self._file, 0, max(_LEAST, need))
         except OSError as error:
             self.release()
-            need = f"the results need up to {decimal(size)}"
-            raise OutputError(f"cannot write to {self._folder}: {error.strerror}; {need}") from None
+            room = f"the results need up to {decimal(max(_LEAST, need))}"
+            raise OutputError(f"cannot write to {self._folder}: {error.strerror}; {room}") from None
 
     def release(self) -> None:
         """Give the room back, for the result to be written there."""

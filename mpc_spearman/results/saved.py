@@ -1,47 +1,48 @@
-"""A result as the text of its files, and back.
+"""A result as the content of its files, and back.
 
-``result.json`` has the SHA-256 of every other file, and of what else is in it: a run directory is read whole
-or not at all.
+``result.json`` has all tables but matrices, which are in ``pairs.parquet``: these two are read. CSV files and
+the page repeat them for people. ``result.json`` also has the SHA-256 of every other file, and of what else is
+in it: a run directory is read whole or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
 from mpc_spearman.config import Plan
-from mpc_spearman.errors import NotRevealed, OutputError
+from mpc_spearman.errors import OutputError
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.tables import Form, labelled
+from mpc_spearman.findings.tables import CSV_PAIRS, Form, Labels, labelled, matrix_of
 from mpc_spearman.levels import findings_of
 from mpc_spearman.results import cells, report, run_directory
 from mpc_spearman.results.outcome import COST, TABLES, Outcome
+from mpc_spearman.results.run_directory import PAIRS
 from mpc_spearman.version import __version__
 
 RECORD = "record.json"
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
-_SERIES = [name for name, form in TABLES.items() if form.is_series]
-_FLAGS = ("False", "True")  # which bool() would both take for True
-_READ: dict[Callable[[Any], Any], Callable[[str], Any]] = {
-    float: cells.number,
-    int: int,
-    bool: lambda text: bool(_FLAGS.index(text)),
-}
+#: The types of JSON that stand for a column's; None is an undefined number.
+_IN_JSON: dict[Any, set[type]] = {float: {float, int, type(None)}, int: {int}, bool: {bool}}
 
 
-def texts(result: Outcome) -> dict[str, str]:
-    """Write a result as the text of each of its files."""
-    held = result.findings.held
-    series = {name: held[name].tolist() for name in _SERIES if name in held}
+def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
+    """Write a result as the content of its files, by name.
+
+    With `csv`, pairs are in CSV files however many there are. `OutputError` if a name is not valid Unicode.
+    """
+    findings = result.findings
+    pairs = _pairs(findings)
+    tables = {name: _columns(TABLES[name], table) for name, table in findings.held.items() if _in_json(name)}
     about = {
         "schema_version": run_directory.SCHEMA_VERSION,
         "package_version": __version__,
@@ -52,31 +53,93 @@ def texts(result: Outcome) -> dict[str, str]:
         "alignment": result.alignment,
         "offered": result.offered,
         "warnings": list(result.warnings),
-        "holds": list(held),
-        "features": list(held[next(iter(series))].index) if series else None,
-        **dict.fromkeys(_SERIES),
-        **{name: [None if math.isnan(one) else one for one in each] for name, each in series.items()},
+        "holds": list(findings.held),
         "plan": result.plan.shared(),
+        "rows": list(findings.labels.sources),
+        "features": list(findings.labels.target),
+        "tables": {**tables, "cost": _columns(COST, result.cost)},
     }
-    files = {"cost.csv": csv_text(COST, result.cost)}
-    files |= {TABLES[name].file: csv_text(TABLES[name], held[name]) for name in held if name not in series}
-    with suppress(NotRevealed):  # this copy has no numbers of single pairs
-        pairs = result.findings.pairs()
-        files["pairs.csv"] = cells.csv_text([*pairs.columns], pairs.itertuples(index=False, name=None))
-    if result.record is not None:
-        files[RECORD] = result.record
-    files["report.html"] = report.render(result)
-    return {"result.json": sealed(about, files), **files}
+    try:
+        content = {name: text.encode() for name, text in _csv_files(findings, pairs, csv=csv)}
+        content["cost.csv"] = _csv_text(COST, result.cost).encode()
+        if pairs is not None:
+            content[PAIRS] = _parquet(pairs)
+        if result.record is not None:
+            content[RECORD] = result.record.encode()
+        content["report.html"] = report.render(result).encode()
+        return {"result.json": sealed(about, content), **content}
+    except UnicodeError:
+        raise OutputError("the result cannot be written: a name in it is not valid Unicode") from None
 
 
-def sealed(about: dict[str, Any], files: Mapping[str, str]) -> str:
+def shown(findings: Findings, folder: Path) -> bool:
+    """Return whether the CSV files in a folder show these tables."""
+    files = _csv_files(findings, _pairs(findings), csv=(folder / "pairs.csv").exists())
+    return all((folder / name).read_text(encoding="utf-8") == text for name, text in files)
+
+
+def _pairs(findings: Findings) -> pd.DataFrame | None:
+    return findings.pairs() if findings.labels.sources else None
+
+
+def _csv_files(findings: Findings, pairs: pd.DataFrame | None, *, csv: bool) -> Iterator[tuple[str, str]]:
+    """Yield the name and text of every CSV file that shows tables."""
+    few = csv or pairs is None or len(pairs) <= CSV_PAIRS
+    for name, table in findings.held.items():
+        if TABLES[name].file and (few or _in_json(name)):
+            yield TABLES[name].file, _csv_text(TABLES[name], table)
+    if few and pairs is not None:
+        yield "pairs.csv", cells.csv_text([*pairs.columns], pairs.itertuples(index=False, name=None))
+
+
+def _in_json(name: str) -> bool:
+    return not TABLES[name].pair
+
+
+def _keyed(form: Form, table: Any) -> pd.DataFrame:
+    """Return a table with what names its rows as its first columns."""
+    if form.is_series:
+        table = table.to_frame(*form.columns or ())
+    keyed: pd.DataFrame = table.reset_index(names=[*form.index]) if form.index else table
+    return keyed
+
+
+def _columns(form: Form, table: Any) -> dict[str, list[Any]]:
+    """Write a table as JSON has it: a list for each column, null for an undefined number."""
+    return {
+        str(name): [None if cell != cell else cell for cell in column.tolist()]
+        for name, column in _keyed(form, table).items()
+    }
+
+
+def _csv_text(form: Form, table: pd.DataFrame) -> str:
+    """Write a table as CSV."""
+    keys = table.index.to_frame().itertuples(index=False, name=None) if form.index else [()] * len(table)
+    rows = table.itertuples(index=False, name=None)
+    lines = ([*key, *row] for key, row in zip(keys, rows, strict=True))
+    return cells.csv_text([*form.index, *table.columns], lines)
+
+
+def _parquet(pairs: pd.DataFrame) -> bytes:
+    """Write the table of all pairs as Parquet: names as dictionaries, null for an undefined number."""
+    import pyarrow as pa  # here, as a result without pairs does not need it
+    import pyarrow.parquet as pq
+
+    columns = {name: pa.array(pairs[name], from_pandas=True) for name in pairs.columns}
+    names = [name for name, column in columns.items() if pa.types.is_string(column.type)]
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink, compression="zstd", use_dictionary=names)
+    return sink.getvalue()
+
+
+def sealed(about: dict[str, Any], content: Mapping[str, bytes]) -> bytes:
     """Write ``result.json`` with the digests of the other files and its own."""
-    digests = {name: _digest(text.encode(errors="surrogatepass")) for name, text in files.items()}
-    about = {**about, "files": digests}
+    about = {**about, "files": {name: _digest(data) for name, data in content.items()}}
     about["digest"] = _own_digest(about)
     text = json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     # JSON escapes the control characters below the space only.
-    return cells.CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}" if found[0] != "\n" else "\n", text)
+    text = cells.CONTROL.sub(lambda seen: f"\\u{ord(seen[0]):04x}" if seen[0] != "\n" else "\n", text)
+    return text.encode()
 
 
 def _own_digest(about: Mapping[str, Any]) -> str:
@@ -89,49 +152,42 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def csv_text(form: Form, table: pd.DataFrame) -> str:
-    """Write a table as CSV."""
-    keys = table.index.to_frame().itertuples(index=False, name=None) if form.index else [()] * len(table)
-    rows = table.itertuples(index=False, name=None)
-    lines = ([*key, *row] for key, row in zip(keys, rows, strict=True))
-    return cells.csv_text([*form.index, *table.columns], lines)
-
-
-def read_csv(form: Form, text: str) -> pd.DataFrame:
-    """Read what `csv_text` wrote; `ValueError` if it is something else."""
-    header, rows = cells.read_csv(text)
-    k = len(form.index)
-    names = list(map(cells.read, header[k:]))
-    values: Any
-    if form.columns is None:
-        values = np.array([[cells.number(cell) for cell in row[k:]] for row in rows])
-    else:
-        read = [_READ.get(kind, cells.read) for kind in form.columns.values()]
-        values = [[of(cell) for of, cell in zip(read, row[k:], strict=True)] for row in rows]
-    keys = [tuple(map(cells.read, row[:k])) for row in rows]
-    index = labelled(keys if k > 1 else [key for (key,) in keys], form.index) if k else None
-    table: pd.DataFrame = form.plain(pd.DataFrame(values, index=index, columns=names))
-    return table
-
-
 def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
     """Read a run directory as the arguments of `Outcome`; errors are those that `Result.load` catches."""
     about = run_directory.read_about(folder)
-    files = _as_written(folder, about)
+    content = _as_written(folder, about)
     copy = Copy(_plan(folder, about), about["party"], about["role"], int(about["n"]))
-    kind, tables = findings_of(copy.plan, copy.role), dict[str, Any]()
+    kind, tables = findings_of(copy.plan, copy.role), about["tables"]
+    labels = Labels([(party, feature) for party, feature in about["rows"]], about["features"])
+    pairs = _read_parquet(content[PAIRS]) if PAIRS in content else None
+    held = {}
     for name in about["holds"]:
         form = kind.tables.get(name, TABLES[name])
-        if form.is_series:
-            kinds: Any = form.columns  # one, of floats or integers
-            tables[name] = pd.Series(about[name], about["features"], dtype=next(iter(kinds.values())))
+        if form.pair and pairs is not None:
+            held[name] = matrix_of(form, pairs, labels)
         else:
-            tables[name] = read_csv(form, files[form.file])
-    return kind(copy, tables), {
-        **{key: about[key] for key in ("warnings", "alignment", "offered")},
-        "cost": read_csv(COST, files["cost.csv"]),
-        "record": files.get(RECORD),
+            held[name] = _table(form, tables[name])
+    record = content[RECORD].decode() if RECORD in content else None
+    more = {key: about[key] for key in ("warnings", "alignment", "offered")}
+    return kind(copy, held), {**more, "cost": _table(COST, tables["cost"]), "record": record}
+
+
+def _table(form: Form, columns: Mapping[str, list[Any]]) -> Any:
+    """Read what `_columns` wrote; `ValueError` if it is something else."""
+    kinds: Any = {**dict.fromkeys(form.index, str), **(form.columns or {})}
+    if list(columns) != list(kinds):
+        raise ValueError(f"the {form.words} have the columns {', '.join(kinds)}")
+    for name, cells_of in columns.items():
+        kind = int if name == "number" else kinds[name]
+        if odd := {type(cell) for cell in cells_of} - _IN_JSON.get(kind, {str}):
+            raise ValueError(f"the {form.words} have a {odd.pop().__name__} in the column {name}")
+    plain = {
+        name: [math.nan if cell is None else cell for cell in columns[name]] for name in form.columns or ()
     }
+    keys = [columns[name] for name in form.index]
+    index = labelled([*zip(*keys, strict=True)] if len(keys) > 1 else keys[0], form.index) if keys else None
+    table = pd.DataFrame(plain, index=index)
+    return form.plain(table.squeeze(axis=1) if form.is_series else table)
 
 
 def _plan(folder: Path, about: Mapping[str, Any]) -> Plan:
@@ -147,17 +203,24 @@ def _plan(folder: Path, about: Mapping[str, Any]) -> Plan:
     raise OutputError(f"{folder / 'result.json'} {why}")
 
 
-def _as_written(folder: Path, about: Mapping[str, Any]) -> dict[str, str]:
+def _read_parquet(data: bytes) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
+    table: pd.DataFrame = pq.read_table(io.BytesIO(data)).to_pandas()
+    return table
+
+
+def _as_written(folder: Path, about: Mapping[str, Any]) -> dict[str, bytes]:
     """Read all files, which have their digests."""
     if about["digest"] != _own_digest(about):
         raise OutputError(f"{folder / 'result.json'} is damaged: it does not match the digest in it")
-    files = {}
+    content = {}
     for name, digest in about["files"].items():
         data = run_directory.read_bytes(folder / name) if name in run_directory.FILES else b""
         if _digest(data) != digest:
             raise OutputError(f"{folder / name} is damaged: it does not match its digest in result.json")
-        files[name] = data.decode()
+        content[name] = data
     for path in folder.iterdir():
-        if path.name not in (*files, "result.json", "status.json"):
+        if path.name not in (*content, "result.json", "status.json"):
             raise OutputError(f"{path} does not belong to this result")
-    return files
+    return content

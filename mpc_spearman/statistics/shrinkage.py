@@ -19,6 +19,9 @@ _VARIANCES = np.array([0.0, 1, 2, 4, 8, 16, 32, 64])
 #: Numbers that are taken to be 0 besides those there are, so that chance makes no prior of its own.
 _PSEUDO = 9.0
 _STEPS, _CLOSE = 500, 1e-5
+#: Of more numbers the prior is estimated from half as many that are farthest from 0 in standard errors, and
+#: as many of the others, evenly spaced in that order, each of which counts for several.
+_MOST = 1 << 14
 
 
 def best_guesses(values: Floats, variance: Floats | float) -> Floats:
@@ -35,17 +38,38 @@ def best_guesses(values: Floats, variance: Floats | float) -> Floats:
             guesses[known] = r * np.maximum(0.0, 1 - v / r**2)
         return guesses
     t = _VARIANCES * float(np.median(v))
+    weights = _weights(*_some(r, v), t)
+    posterior = weights * _likelihood(r, v, t)
+    guesses[known] = r * (posterior * (t / (t + v[:, None]))).sum(axis=1) / posterior.sum(axis=1)
+    return guesses
+
+
+def _some(r: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return at most `_MOST` numbers with their variances, and for how many each counts."""
+    if r.size <= _MOST:
+        return r, v, np.ones(r.size)
+    order = np.argsort(-np.square(r) / v)
+    far, others = order[: _MOST // 2], order[_MOST // 2 :]
+    spaced = others[np.linspace(0, others.size - 1, _MOST // 2).round().astype(np.int64)]
+    each = np.repeat([1.0, others.size / spaced.size], [far.size, spaced.size])
+    kept = np.concatenate([far, spaced])
+    return r[kept], v[kept], each
+
+
+def _likelihood(r: Floats, v: Floats, t: Floats) -> Floats:
+    """Return the likelihood of each number, up to a factor of its own, under each part of the mixture."""
     total = t + v[:, None]
     likelihood = -np.square(r[:, None]) / (2 * total) - np.log(total) / 2
-    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
-    weights = np.full(len(t), 1 / len(t))
+    return np.asarray(np.exp(likelihood - likelihood.max(axis=1, keepdims=True)))
+
+
+def _weights(r: Floats, v: Floats, each: Floats, t: Floats) -> Floats:
+    """Estimate the weights of the mixture, by expectation and maximisation."""
+    likelihood, weights = _likelihood(r, v, t), np.full(len(t), 1 / len(t))
     for _ in range(_STEPS):
-        posterior = weights * likelihood
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        counts = posterior.sum(axis=0)
+        counts = weights * (likelihood.T @ (each / (likelihood @ weights)))
         counts[0] += _PSEUDO
         before, weights = weights, counts / counts.sum()
         if np.abs(weights - before).max() < _CLOSE:
             break
-    guesses[known] = r * (posterior * (t / total)).sum(axis=1)
-    return guesses
+    return weights

@@ -74,7 +74,11 @@ def test_a_made_up_level_takes_one_module_and_one_line(home: Path) -> None:
     assert "ok  B: what this folder shows against the message" in said
     assert "holds nothing that can be merged" in said
     about = json.loads((home / "runs" / "B" / "result.json").read_text())
-    assert (about["reveal"], about["holds"], about["balance"]) == ("balance", ["balance"], [1.0, 0.5])
+    assert (about["reveal"], about["holds"], about["tables"]["balance"]["balance"]) == (
+        "balance",
+        ["balance"],
+        [1.0, 0.5],
+    )
     assert "The most balanced feature is mixed" in (home / "runs" / "B" / "report.html").read_text()
     withheld = (home / "runs" / "A" / "report.html").read_text()
     assert "passes &#39;nothing&#39; on to the sources (results.sources)" in withheld

@@ -17,7 +17,6 @@ import pytest
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.results.outcome import TABLES as FORMS
 from mpc_spearman.statistics.columns import Columns, rounded
 from mpc_spearman.statistics.reference import reference
 from mpc_spearman.wire.kinds import Kind
@@ -246,11 +245,13 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
         names |= {"ranking.csv"} if grant != "nothing" else set()
         ranked = grant in ("strengths", "coefficients") and whole.plan.estimator != "paper"
         names |= {"ranks.csv"} if ranked else set()
-        names |= {"pairs.csv", *(FORMS[part].file for part in MATRICES)} if grant == "coefficients" else set()
+        pairs = {"pairs.csv", "pairs.parquet", "matrix.csv", "columns.csv"}
+        names |= pairs if grant == "coefficients" else set()
         names |= {"estimators.csv"} if (party, grant) == ("C", "coefficients") else set()
         assert {path.name for path in directory.iterdir()} == names
         # In the costs any number may turn up.
-        text = "".join(path.read_text() for path in directory.iterdir() if path.name != "cost.csv")
+        files = (directory / name for name in names - {"cost.csv", "pairs.parquet"})
+        text = "".join(path.read_text() for path in files)
         result = run.roles.result(party)
         assert (result.party, result.n) == (party, N)
         for what, least in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import unicodedata
 from pathlib import Path
 
@@ -41,13 +42,19 @@ NAMES = [
 ]
 
 
+def unescaped(text: str) -> str:
+    """Undo the escaping, as docs/results.md describes it."""
+    undo = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
+    return undo.sub(lambda it: chr(int(it[1], 16)) if it[1] else "\\", text.removeprefix("'"))
+
+
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 @example("\\u001b")
 @example("a; \t@x")
 @example(" =x;;-y")
 def test_every_name_comes_back_and_does_no_harm(name: str) -> None:
     text = cells.written(name)
-    assert cells.read(text) == name
+    assert unescaped(text) == name
     for cell in text.split(";"):  # some spreadsheets go by that
         assert not cell.lstrip() or cell.lstrip()[0] not in FORMULA
     assert all(unicodedata.category(c) not in ("Cc", "Zl", "Zp") for c in text)
@@ -72,19 +79,13 @@ def test_nothing_that_does_not_show_hides_a_formula(unseen: str, formula: str) -
     assert executes(unseen + formula)  # as it was written, unless a space or a control stood there
     for name in (unseen + formula, f"a;{unseen}{formula}"):
         text = cells.written(name)
-        assert cells.read(text) == name
+        assert unescaped(text) == name
         assert not any(executes(cell) for cell in text.split(";"))
 
 
 @pytest.mark.parametrize("name", ["x", "größe", "a;b", "mean-of-5", "a=b", "5", "C:/x", "数据"])
 def test_most_names_are_written_as_they_are(name: str) -> None:
     assert cells.written(name) == name
-
-
-@pytest.mark.parametrize("text", ["=1", "-x", "\\", "\\x", "\\u00zz", "\\u0041", "'x", "a\tb", "\\u001B"])
-def test_names_without_escaping_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not escaped as names are"):
-        cells.read(text)
 
 
 def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
     both = pd.DataFrame({"tie_corrected": held["strengths"], "paper": held["strengths"]})
     result = small(plan=plan, warnings=NAMES, estimators=both, **held)
     folder = result.save(tmp_path / "run")
-    assert saved.texts(Result.load(folder)) == saved.texts(result)
+    assert saved.files(Result.load(folder)) == saved.files(result)
     for path in folder.glob("*.csv"):
         text = path.read_text(encoding="utf-8")
         assert not {c for c in text if unicodedata.category(c) == "Cc"} - {"\n"}

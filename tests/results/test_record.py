@@ -184,40 +184,39 @@ def test_a_clock_that_is_off_is_named_as_that(ended: Ended, minutes: int, said: 
     assert differ[0] == f"ended (its clock is {said} this host's: set both clocks, as by NTP)"
 
 
-Change = Callable[[dict[str, Any], dict[str, str]], None]
+#: Changes the tables in result.json, or the CSV files beside it.
+Change = Callable[[dict[str, Any], dict[str, bytes]], None]
 
 
 def rewrite(folder: Path, change: Change) -> None:
     """Change a folder, and the digests in it: whoever can write the one can write the other."""
     about = json.loads((folder / "result.json").read_text())
-    files = {name: (folder / name).read_text() for name in about["files"]}
-    change(about, files)
-    for name, text in {"result.json": sealed(about, files), **files}.items():
-        (folder / name).write_text(text)
+    files = {name: (folder / name).read_bytes() for name in about["files"]}
+    change(about["tables"], files)
+    for name, content in {"result.json": sealed(about, files), **files}.items():
+        (folder / name).write_bytes(content)
 
 
-def halve(about: dict[str, Any], files: dict[str, str]) -> None:
-    about["strengths"][0] /= 2
+def halve(tables: dict[str, Any], files: dict[str, bytes]) -> None:
+    tables["strengths"]["strength"][0] /= 2
 
 
-def enlarge(about: dict[str, Any], files: dict[str, str]) -> None:
-    about["errors"][0] *= 1.01
+def enlarge(tables: dict[str, Any], files: dict[str, bytes]) -> None:
+    tables["errors"]["error"][0] *= 1.01
 
 
-def rename(about: dict[str, Any], files: dict[str, str]) -> None:
-    lines = files["ranking.csv"].splitlines()
-    names = [line.split(",")[1] for line in lines[1:3]]
-    for at, name in zip((1, 2), reversed(names), strict=True):
-        lines[at] = lines[at].replace(names[at - 1], name)
-    files["ranking.csv"] = "\n".join([*lines, ""])
+def rename(tables: dict[str, Any], files: dict[str, bytes]) -> None:
+    names = tables["ranking"]["feature"]
+    names[:2] = names[1::-1]
 
 
-def first_row(file: str, replaced: Callable[[str], str]) -> Change:
-    def change(about: dict[str, Any], files: dict[str, str]) -> None:
-        header, row, *rows = files[file].splitlines()
-        files[file] = "\n".join([header, replaced(row), *rows, ""])
+def increase(tables: dict[str, Any], files: dict[str, bytes]) -> None:
+    tables["canonical"]["singular"][0] += 0.1
 
-    return change
+
+def rename_for_people(tables: dict[str, Any], files: dict[str, bytes]) -> None:
+    header, *rows = files["ranking.csv"].splitlines(keepends=True)
+    files["ranking.csv"] = b"".join([header, *rows[1::-1], *rows[2:]])
 
 
 def not_shown(folder: Path, plan: Mapping[str, Any], capsys: pytest.CaptureFixture[str]) -> bool:
@@ -227,7 +226,7 @@ def not_shown(folder: Path, plan: Mapping[str, Any], capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("party", ["B", "A1"])
-@pytest.mark.parametrize("change", [halve, rename])
+@pytest.mark.parametrize("change", [halve, rename, rename_for_people])
 def test_numbers_that_no_message_passed_on_are_seen(
     ended: Ended, party: str, change: Change, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -242,7 +241,7 @@ def test_numbers_that_no_message_passed_on_are_seen(
         ("strengths", "strengths", enlarge),
         ("coefficients", "strengths", enlarge),
         ("coefficients", "coefficients", enlarge),
-        ("canonical", "canonical", first_row("canonical.csv", lambda row: row.replace(",0.", ",1.", 1))),
+        ("canonical", "canonical", increase),
     ],
 )
 def test_numbers_with_noise_are_held_against_the_message_too(
@@ -265,7 +264,7 @@ def test_a_damaged_row_is_reported_by_verify_and_fails_the_folder(
     its = {"reveal": "explained", "results": {"target": "explained", "sources": "explained"}}
     folder = run(**its).results["B"].save(tmp_path / "B")
     assert verify(folder, capsys, settings(**its))[0] == 0
-    rewrite(folder, first_row("explained.csv", lambda row: row.split(",")[0]))
+    rewrite(folder, lambda tables, files: tables["explained"]["r2"].pop())
     assert not_shown(folder, settings(**its), capsys)
     with pytest.raises(OutputError, match="is damaged"):
         Result.load(folder)

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from mpc_spearman.cli.main import main
 from mpc_spearman.errors import NotRevealed, OutputError
 from mpc_spearman.results import saved
 from mpc_spearman.results.result import Result
@@ -24,13 +26,12 @@ from support.plans import files
 from support.processes import full_disk
 
 PARTS = ("coefficients", "columns", "pvalues", "intervals", "qvalues", "strengths", "counts", "ranking")
-MATRICES = {"matrix.csv", "pvalues.csv", "intervals.csv", "qvalues.csv"}
-FILES = {*MATRICES, "pairs.csv", "columns.csv", "ranking.csv"}
+FILES = {"matrix.csv", "pairs.csv", "pairs.parquet", "columns.csv", "ranking.csv"}
 
 
 def assert_same(one: Result, other: Result) -> None:
     """Every float has its own text, and so has -0.0."""
-    assert saved.texts(one) == saved.texts(other)
+    assert saved.files(one) == saved.files(other)
 
 
 # --- round trip ----------------------------------------------------------------------------------------
@@ -97,6 +98,20 @@ def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
         *(4, 50, "mpc", "coefficients", "tie_corrected", "descending")
     ]
     assert about["warnings"] == ["z is constant"]
+
+
+def test_many_pairs_are_in_csv_files_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saved, "CSV_PAIRS", 5)
+    folder, for_people = small().save(tmp_path / "run"), {"pairs.csv", "matrix.csv"}
+    assert FILES - {*files(folder)} == for_people
+    assert_same(Result.load(folder), small())
+    shown = pd.read_parquet(folder / "pairs.parquet")
+    pd.testing.assert_frame_equal(shown, small().pairs(), check_exact=True)
+    (folder / "status.json").write_text("{}")
+    assert main(["csv", str(folder)]) == 0
+    assert {*files(folder)} >= {*FILES, "status.json"}
+    assert_same(Result.load(folder), small())
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "pairs.csv"), small().pairs(), check_exact=True)
 
 
 # --- what is withheld ----------------------------------------------------------------------------------
@@ -209,7 +224,7 @@ def test_the_folder_of_a_run_names_those_of_its_parties(tmp_path: Path) -> None:
 def test_a_file_that_has_changed_is_refused_and_named(name: str, tmp_path: Path) -> None:
     folder = small().save(tmp_path / "run")
     text = (folder / name).read_bytes()
-    for changed in (text[:-3], text + b"\n", text.replace(b"0", b"1", 1)):
+    for changed in (text[:-3], text + b"\n", text[:40] + b"%" + text[41:]):
         (folder / name).write_bytes(changed)
         if name == "result.json" and changed == text + b"\n":
             continue  # white space means nothing there
@@ -221,8 +236,8 @@ def test_a_file_that_has_changed_is_refused_and_named(name: str, tmp_path: Path)
     (folder / name).write_bytes(text)
     (folder / "status.json").write_text("{}")  # how a run ended is no part of its result
     assert_same(Result.load(folder), small())
-    (folder / "noise.csv").write_text("party,feature,x,y,z\n")
-    with pytest.raises(OutputError, match=r"run/noise\.csv does not belong"):
+    (folder / "ranges.csv").write_text("party,feature,range,weakened\n")
+    with pytest.raises(OutputError, match=r"run/ranges\.csv does not belong"):
         Result.load(folder)
 
 
@@ -242,13 +257,21 @@ def test_of_how_many_rows_some_are_common_is_kept_and_shown(tmp_path: Path) -> N
         ("result.json", '"holds"', '"helds"', "holds"),
         ("result.json", '"n": 50', '"n": "fifty"', "invalid literal"),
         ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
-        ("matrix.csv", "0.1", "0.1x", "could not convert"),
-        ("matrix.csv", "0.1,", "", "differs from the first"),
-        ("matrix.csv", ",x,", ",w,", "of other columns than the rest"),
-        ("matrix.csv", "A,p", "D,p", "not those of this plan's sources"),
-        ("ranking.csv", "1,x", "one,x", "invalid literal"),
-        ("ranking.csv", "1,x", "1,'x", "a name that is not escaped"),
-        ("cost.csv", ",1000", ",1000.5", "invalid literal"),
+        (
+            "result.json",
+            '"feature": [\n        "p"',
+            '"feature": [\n        "w"',
+            "other columns than the rest",
+        ),
+        ("result.json", '"A",\n      "p"', '"D",\n      "p"', "not each pair of its columns once"),
+        (
+            "result.json",
+            '"position": [\n        1',
+            '"position": [\n        1.5',
+            "have a float in the column pos",
+        ),
+        ("result.json", '"position"', '"place"', "the ranking have the columns position"),
+        ("result.json", "1000,", "1000.5,", "have a float in the column peak"),
     ],
 )
 def test_contradictory_parts_are_refused_even_with_right_digests(

@@ -190,5 +190,5 @@ def change(file: Path, old: str, new: str) -> None:
 def seal(folder: Path) -> None:
     """Give a run directory that was changed the digests of what it holds now."""
     about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    files = {path.name: path.read_bytes().decode() for path in folder.iterdir() if path.name != "result.json"}
-    (folder / "result.json").write_text(saved.sealed(about, files), encoding="utf-8")
+    content = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "result.json"}
+    (folder / "result.json").write_bytes(saved.sealed(about, content))
