@@ -80,7 +80,7 @@ class Rendezvous:
             agree(sockets)
 
         def count_forwarded(low: int, high: int, size: int) -> None:
-            meter.passed((names[low], names[high]), size, size)
+            meter.count_forwarded((names[low], names[high]), size)
 
         point, settings, supervisor = self._point, self._settings(), self._supervisor
         address = Address(point.host, point.port)

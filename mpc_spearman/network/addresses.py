@@ -49,7 +49,7 @@ def listen_at(address: Address) -> socket.socket:
         return socket.create_server(("", address.port), family=version, backlog=_BACKLOG, dualstack_ipv6=dual)
     *others, last = _resolved(address)
     for family, *_, address_tuple in others:
-        with suppress(OSError):  # such as ::1 of a `localhost` address_tuple IPv6 is off
+        with suppress(OSError):  # such as ::1 of a `localhost` where IPv6 is off
             return socket.create_server(address_tuple[:2], family=family, backlog=_BACKLOG)
     return socket.create_server(last[4][:2], family=last[0], backlog=_BACKLOG)
 
@@ -97,9 +97,10 @@ def _reason(error: OSError | None) -> str:
 
 def _dial_through(proxy: Address, address: Address, seconds: float) -> socket.socket:
     """Return a connection that a proxy has made; an error shows only the status of its answer."""
-    sent, connection = _credentials(os.environ), HTTPConnection(proxy.host, proxy.port, timeout=seconds)
+    credentials = _credentials(os.environ)
+    connection = HTTPConnection(proxy.host, proxy.port, timeout=seconds)
     host = f"[{address.host}]" if ":" in address.host else address.host
-    connection.set_tunnel(host, address.port, sent)
+    connection.set_tunnel(host, address.port, credentials)
     try:
         connection.connect()
     except (OSError, HTTPException, ValueError) as error:
@@ -110,13 +111,9 @@ def _dial_through(proxy: Address, address: Address, seconds: float) -> socket.so
         if status is None:
             raise OSError(None, f"the proxy {proxy} does not answer as an HTTP proxy") from None
         if status.group(1) == "407":  # never again with the same credentials: that can lock an account
-            address_tuple = f"the environment's {PROXY_USER} and {PROXY_PASSWORD}"
-            why = (
-                f"refuses the credentials in {address_tuple}"
-                if sent
-                else f"wants credentials: set {address_tuple}"
-            )
-            raise SetupError(f"the proxy {proxy} {why} (status 407)") from None
+            variables = f"the environment's {PROXY_USER} and {PROXY_PASSWORD}"
+            why = "refuses the credentials in" if credentials else "wants credentials: set"
+            raise SetupError(f"the proxy {proxy} {why} {variables} (status 407)") from None
         raise OSError(None, f"the proxy {proxy} refused, with status {status.group(1)}") from None
     raw: socket.socket = connection.sock
     raw.settimeout(seconds)

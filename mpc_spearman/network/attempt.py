@@ -208,8 +208,7 @@ class Attempt:
         try:
             self._connect()
             self._wait_for_peers()
-            # A Nested is not a socket, but has all methods that are used here, in `_connect_to` and in
-            # `_await_forwarded`.
+            # A Nested is no socket, but has the methods that this class uses.
             sockets = Sockets(self._sending, self._receiving, self._end)  # type: ignore[arg-type]
             self._agree(sockets, self.ways())
         except Exception as error:

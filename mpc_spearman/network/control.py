@@ -97,7 +97,7 @@ class Control:
             except OSError as error:
                 if self._finish_by is None:
                     self._report_loss(self._connection_error(error))
-        except Exception as error:  # without this, all would wait for a thread that has ended
+        except Exception as error:  # otherwise all would wait for a thread that has ended
             self._on_error(error)
         finally:
             self.over = True
@@ -107,7 +107,7 @@ class Control:
 
     def _connection_error(self, error: OSError) -> MpcSpearmanError:
         if isinstance(error, TimeoutError):
-            return self._silence_error(f"{self.peer} took nothing for {self._timeout:g} s at the meeting")
+            return self._silence_error(f"{self.peer} read nothing for {self._timeout:g} s at the meeting")
         return PeerDied(
             f"the connection to {self.peer} ended at the meeting ({error.strerror or 'closed'})",
             (PeerDied.__name__, self.peer.name, "connect"),
@@ -140,7 +140,7 @@ class Control:
                 try:
                     data = b"" if self._ignoring else self._handle_messages(data + part)
                 except MpcSpearmanError as error:
-                    self._report_loss(error)  # the loop goes on: what is queued here is sent
+                    self._report_loss(error)  # the loop goes on, to send the messages that are queued
                 self.last_received = time.monotonic()
             elif time.monotonic() - self.last_received > self._timeout:
                 raise self._silence_error(f"{self.peer} sent nothing for {self._timeout:g} s at the meeting")
@@ -174,7 +174,7 @@ class Control:
                     self._on_message(self, message)
             except MpcSpearmanError:
                 raise
-            except Exception:  # of any kind: nobody must wait for a message that does not fit
+            except Exception:  # of any kind: an invalid message must end the wait for a valid one
                 raise unparsable(self.peer) from None
             data = rest
         return data

@@ -62,7 +62,7 @@ class CoordinatorMeeting(Meeting):
         """Meet the others; raises as :func:`mpc_spearman.launch.rendezvous.Rendezvous.join`.
 
         `announce` is called with the address, at least the port, where this party listens. A `fault` is an
-        earlier error of this party: it is raised, and the others are told.
+        earlier error of this party: it is raised, and the others get its notice.
         """
         end = time.monotonic() + self._settings.join_timeout
         listener = Listener(where, self._settings.tls, self.take, self._turned_away)
@@ -212,11 +212,11 @@ class CoordinatorMeeting(Meeting):
         return seat if seat is not None and seat.control is control else None
 
     def _on_lost(self, control: Control, error: MpcSpearmanError) -> None:
-        if self._seat(control) is not None:  # the others do not wait for a process without a seat
+        if self._seat(control) is not None:  # nobody waits for a process without a seat
             self._vacate(control, error)
 
     def _vacate(self, control: Control, error: MpcSpearmanError) -> None:
-        """Free the seat of a process that left, end the attempt, and tell all parties who left and why."""
+        """Free the seat of a process that left, end the attempt, and announce who left and why."""
         peer = control.peer
         with self._changed:
             if self._outcome is not None or control.departure_announced:  # a departure may be noticed twice
@@ -307,7 +307,7 @@ class CoordinatorMeeting(Meeting):
             self.fail(self._refusals[missing[0]])
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
-        """Tell all parties that are here, or arrive within some seconds, why this meeting ends."""
+        """Send why this meeting ends to all parties that are here, or arrive within some seconds."""
         lost = lost_party(error)
         with self._changed:
             self._outcome = {"stop": notice(error, self._roster.me.name, phase)}

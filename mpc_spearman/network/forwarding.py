@@ -2,7 +2,7 @@
 
 Each of the two has connected to the coordinator. The bytes are TLS between the two, under keys that the
 coordinator does not have; it learns how many bytes pass and when. One thread serves each pair of connections,
-so one pair cannot block another. At most one block and the connections' buffers are held here per pair.
+so one pair cannot block another, and holds at most one block besides the connections' buffers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Forwarding:
                 return
             joined = (others.pop(), connection, min(caller, to), max(caller, to))
             thread = threading.Thread(target=self._pass_on, args=joined, name="forward", daemon=True)
-            thread.start()  # before `close`, which waits for the lock, joins it
+            thread.start()  # now, as `close`, which needs the lock too, joins all threads
             self._threads.append(thread)
             self._joined += joined[:2]
 

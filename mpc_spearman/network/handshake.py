@@ -39,11 +39,11 @@ _FORMAT = struct.Struct("!8sBBI16s")
 _MAGIC, _VERSION = b"MPCSPEAR", 3
 #: Bytes of a token.
 TOKEN = 16
-#: Seconds within which a caller must prove who it is, and how many such callers may wait. Of more, the
-#: oldest from the network with the most callers is dropped, so that a flood from one network keeps out
-#: nobody else. A party that is dropped tries again.
+#: Seconds within which a caller must prove which party it is, and how many such callers may wait. If there
+#: are more, the oldest one from the network with the most callers is dropped, so that a flood from one
+#: network keeps out nobody else. A party that is dropped tries again.
 CALLER_SECONDS, MOST_CALLERS = 10.0, 64
-_AGAIN = 0.2
+_RETRY = 0.2
 
 
 class Use(IntEnum):
@@ -52,7 +52,7 @@ class Use(IntEnum):
     MEET = 0
     SEND = 1  # what the caller sends to the other party of a pair
     RECEIVE = 2  # what it receives
-    FORWARD = 3  # one of these with a third party, by way of the coordinator
+    FORWARD = 3  # one of these with a third party, which the coordinator forwards
 
 
 class Answer(IntEnum):
@@ -108,7 +108,7 @@ def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: s
             raise NetworkError(
                 f"{peer} does not expect this party now: is {peer} in another run, or of another version?"
             )
-        connection.settimeout(None)  # from now on waits have the deadlines of who uses it
+        connection.settimeout(None)  # from now on its users have deadlines for their waits
     except BaseException as error:
         connection.close()
         if isinstance(error, TimeoutError):
@@ -134,9 +134,9 @@ def call(
         try:
             return enter(raw, tls, peer, greeting, address.host)
         except Closed:
-            if over() or time.monotonic() + _AGAIN > end:
+            if over() or time.monotonic() + _RETRY > end:
                 raise
-            time.sleep(_AGAIN)
+            time.sleep(_RETRY)
 
 
 def admit(
@@ -169,7 +169,7 @@ def let_in(connection: Connection, answer: Answer) -> None:
     connection.sendall(bytes([answer]))
     if answer is not Answer.WELCOME:
         raise Closed("not let in")
-    connection.settimeout(None)  # from now on waits have the deadlines of who uses it
+    connection.settimeout(None)  # from now on its users have deadlines for their waits
 
 
 class Listener:
@@ -188,16 +188,17 @@ class Listener:
         try:
             self._listener = listen_at(where)
         except OSError as error:
-            todo = "; see `listen`, network.address and network.port"
+            advice = "; see `listen`, network.address and network.port"
             why = str(error.strerror or error)
             if error.errno == errno.EADDRINUSE:
                 why = os.strerror(error.errno)
-                todo = (
+                advice = (
                     f": `ss -tlnp sport = :{where.port}` shows which program has it. Take another one: at "
                     "the coordinator network.port, the same in every plan, or for one party `listen`"
                 )
             host = where.host or "any address"
-            raise NetworkError(f"this party cannot listen on {host} port {where.port}: {why}{todo}") from None
+            problem = f"this party cannot listen on {host} port {where.port}"
+            raise NetworkError(f"{problem}: {why}{advice}") from None
         self.port: int = self._listener.getsockname()[1]
         self._listener.settimeout(1.0)
         # Callers that have not proved who they are: the time at which each is dropped, and its network. The

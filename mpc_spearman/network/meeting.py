@@ -6,10 +6,10 @@ parties are there it begins an *attempt* (:mod:`mpc_spearman.network.attempt`): 
 other's addresses; each pair connects and agrees on a key, which depends on the plan. When all are ready the
 coordinator says that all have met.
 
-Until then, a party that is lost, leaves or makes a mistake ends only the attempt: all others are told who it
-was and why, and the coordinator waits for that party again. It ends the meeting if all who are missing do not
-allow the run (`FINAL_ERRORS`). Messages carry their attempt's number; messages of earlier attempts are
-dropped.
+Until then, a party that is lost, leaves or makes a mistake ends only the attempt: all others learn which
+party it was and why, and the coordinator waits for it again. The meeting ends if every missing party has
+refused the run (`FINAL_ERRORS`). Messages carry their attempt's number; messages of earlier attempts are
+ignored.
 
 The coordinator sends
 
@@ -45,7 +45,7 @@ from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import from_notice
 from mpc_spearman.wire.meter import FORWARDED
 
-#: Seconds between two lines about missing parties, and for which a party that fails tries to tell the others.
+#: Seconds between two lines about missing parties, and for which a party that fails tries to send its notice.
 REPORT_INTERVAL, NOTICE_SECONDS = 10.0, 5.0
 #: Seconds within which the party that broke a connection should be known.
 CAUSE_SECONDS = 1.0
@@ -70,7 +70,7 @@ class Meeting:
         self._attempt_number = 0
         self._attempt: Attempt | None = None
         self._notes: set[str] = set()
-        self._departures: dict[Party, str] = {}  # why parties left that have not come again
+        self._departures: dict[Party, str] = {}  # for each party that left and is not back: why
 
     def fail(self, error: Exception) -> None:
         """Stop this party with an error; only the first one counts."""
@@ -145,7 +145,7 @@ class Meeting:
         self._settings.say(text)
 
     def _is_for_coordinator(self, error: Exception) -> bool:
-        """Return whether the coordinator has to find the cause of an error: another party may be it."""
+        """Return whether another party may be the cause of an error, so that the coordinator must find it."""
         if not isinstance(error, MpcSpearmanError) or isinstance(error, TlsError):
             return False
         return error.heard or isinstance(error, NetworkError)

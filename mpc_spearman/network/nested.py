@@ -33,7 +33,7 @@ class Nested:
             self._run_step(self._inner.do_handshake, end)
         finally:
             with suppress(OSError):
-                self._flush()  # if the handshake failed: the alert
+                self._flush()  # sends the alert, if the handshake failed
             self.outer.settimeout(seconds)
 
     def sendall(self, data: bytes | memoryview) -> None:

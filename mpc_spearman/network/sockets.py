@@ -40,15 +40,15 @@ class Sockets:
             connection.sendall(header)
             connection.sendall(payload)
 
-    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        """Receive exactly `size` bytes, calling `heard` whenever some arrive: one message can take long."""
+    def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
+        """Return exactly `size` received bytes; call `on_arrival` whenever some arrive."""
         connection, buffer = self._receiving[number], bytearray(size)
         left = memoryview(buffer)
         while left:
             count = connection.recv_into(left)
             if not count:
                 raise ConnectionResetError("closed by the peer")
-            heard()
+            on_arrival()
             left = left[count:]
         return memoryview(buffer).toreadonly()
 

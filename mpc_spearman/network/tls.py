@@ -9,8 +9,8 @@ signature nor its dates (RFC 5280, 6.1.1). So a peer that completes a handshake 
 anchor, or a leaf signed with one. After the handshake the leaf's public key is compared with the expected
 ones, byte by byte: the peer is the party with that key.
 
-A client learns that its own key was refused only when it first reads (TLS 1.3): an `SSLError` there is one
-for :meth:`Tls.refused_key`.
+A client learns only when it first reads that its own key was refused (TLS 1.3): :meth:`Tls.refused_key`
+recognises this error.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ def account(run: Run) -> pd.DataFrame:
         if phase in shown
     ]
     forwarded = [
-        (run.roster.me.name, f"{FORWARDED} {one} and {other}", 0.0, 0.0, sent, received, 0, 0, 0)
-        for (one, other), (received, sent) in run.meter.forwarded.items()
+        (run.roster.me.name, f"{FORWARDED} {one} and {other}", 0.0, 0.0, size, size, 0, 0, 0)
+        for (one, other), size in run.meter.forwarded.items()
     ]
     return pd.DataFrame([*rows, *forwarded], columns=list(COLUMNS))
 

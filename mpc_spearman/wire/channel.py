@@ -23,22 +23,22 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 from mpc_spearman.wire.meter import Meter
 
-#: Frames received but not yet asked for. When as many wait, the thread stops reading and the peer's sends
-#: block: memory stays bounded whatever a peer sends.
+#: How many received frames may wait to be taken. Then the thread stops reading and the peer's sends block:
+#: memory stays bounded whatever a peer sends.
 MAX_QUEUED = 16
 _KEEPALIVE = "keep-alive"
-# Seconds within which all connections of a party that ended are closed.
+# Seconds within which all connections of a party close when its process has ended.
 _BLAME_SECONDS = 1.0
 
 
 class Transport(Protocol):
-    """Sends and receives the bytes of frames. It raises OSError if a connection is gone."""
+    """The connections that carry frames; their methods raise `OSError` if a connection is lost."""
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         """Send a frame."""
 
-    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        """Receive exactly `size` bytes, calling `heard` whenever some arrive."""
+    def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
+        """Return exactly `size` received bytes; call `on_arrival` whenever some arrive."""
 
     def set_send_timeout(self, seconds: float) -> None:
         """From now on, fail a connection whose other end reads no byte for `seconds`."""
@@ -68,7 +68,7 @@ class Channel:
     ) -> None:
         self.peer = peer
         self.failure: MpcSpearmanError | None = None  # why the link is unusable
-        #: The link to the party whose host forwards this one's bytes: if both end, that party is gone.
+        #: The link to the party whose host forwards this link's bytes: if both end, that party is lost.
         self.forwarder: Channel | None = None
         self._transport, self._meter, self._changed, self._interval = transport, meter, changed, interval
         self._limit, self._read_abort = limit, read_abort
@@ -76,7 +76,7 @@ class Channel:
         self._unsent = 0
         self._sent_last_frame = False
         self._inbox: deque[Frame] = deque()
-        self._last_heard = time.monotonic()
+        self._last_arrival = time.monotonic()
         self._queue_full = False
         self._received_farewell = False
         self._threads = [
@@ -86,18 +86,18 @@ class Channel:
 
     def start(self) -> None:
         """Start sending and receiving."""
-        self._last_heard = time.monotonic()
+        self._last_arrival = time.monotonic()
         for thread in self._threads:
             thread.start()
 
     @property
     def silence(self) -> float:
         """Seconds since bytes of the peer last arrived; 0 while our own queue is full."""
-        return 0.0 if self._queue_full or self._received_farewell else time.monotonic() - self._last_heard
+        return 0.0 if self._queue_full or self._received_farewell else time.monotonic() - self._last_arrival
 
     def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
-        self._meter.sent(phase, HEADER + len(payload))
+        self._meter.count_sent(phase, HEADER + len(payload))
         with self._changed:
             self._unsent += 1
         self._outbox.put((kind, depth, payload))
@@ -176,7 +176,7 @@ class Channel:
                 kind, depth, payload = message
             except queue.Empty:
                 kind, depth, payload = Kind.KEEPALIVE, 0, b""
-                self._meter.sent(_KEEPALIVE, HEADER)
+                self._meter.count_sent(_KEEPALIVE, HEADER)
             header = Header(kind, depth, number, len(payload)).pack()
             self._transport.send(self.peer.number, header, payload)
             number += 1
@@ -190,28 +190,27 @@ class Channel:
 
     def _receive_frames(self) -> None:
         number = 0
-        receive = partial(self._transport.receive, self.peer.number, heard=self._note_heard)
+        receive = partial(self._transport.receive, self.peer.number, on_arrival=self._note_arrival)
         while True:
             header = Header.unpack(bytes(receive(HEADER)), number)
             if header.length > self._limit(header.kind):
                 raise ProtocolViolation(
                     f"a {header.kind.name} message of {header.length} bytes was announced, "
-                    f"more than the protocol allows"
+                    "more than the protocol allows"
                 )
             payload = receive(header.length) if header.length else memoryview(b"")
             number += 1
-            frame = Frame(header, payload)
-            self._accept(frame)
+            self._accept(Frame(header, payload))
             if header.kind is Kind.FAREWELL:
                 return
 
-    def _note_heard(self) -> None:
-        self._last_heard = time.monotonic()
+    def _note_arrival(self) -> None:
+        self._last_arrival = time.monotonic()
 
     def _accept(self, frame: Frame) -> None:
         """Queue a frame, waiting while the queue is full; keep-alives only count, an abort is an error."""
         if frame.header.kind in (Kind.KEEPALIVE, Kind.ABORT):
-            self._meter.received(_KEEPALIVE, frame.size)
+            self._meter.count_received(_KEEPALIVE, frame.size)
             if frame.header.kind is Kind.ABORT:
                 raise self._read_abort(frame.payload)
             return
@@ -219,7 +218,7 @@ class Channel:
             self._queue_full = not self._queue_has_space()
             self._changed.wait_for(self._queue_has_space)
             self._queue_full = False
-            self._note_heard()
+            self._note_arrival()
             self._received_farewell = frame.header.kind is Kind.FAREWELL
             self._inbox.append(frame)
             self._changed.notify_all()

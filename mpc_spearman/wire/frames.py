@@ -1,4 +1,4 @@
-"""The frame: the format of every message on the wire.
+"""The frame: the format of every message on a link.
 
 ========  =====  ==============================================================
 offset    bytes  meaning
@@ -51,25 +51,25 @@ class Header:
 
         The caller must check its length before allocating anything.
         """
-        magic, version, kind, depth, got, length = _FORMAT.unpack(raw)
+        magic, version, kind_number, depth, received_number, length = _FORMAT.unpack(raw)
         if magic != _MAGIC:
-            raise ProtocolViolation("what arrived is not a frame of this protocol")
+            raise ProtocolViolation("the bytes that arrived are not a frame of this protocol")
         if version != _VERSION:
             raise ProtocolViolation(
                 f"a frame of format version {version} arrived; this party uses version {_VERSION}"
             )
         try:
-            known = Kind(kind)
+            kind = Kind(kind_number)
         except ValueError:
-            raise ProtocolViolation(f"a message of unknown kind {kind} arrived") from None
-        if got != number:
-            raise ProtocolViolation(f"message number {got} arrived where number {number} was due")
-        return cls(known, depth, got, length)
+            raise ProtocolViolation(f"a message of unknown kind {kind_number} arrived") from None
+        if received_number != number:
+            raise ProtocolViolation(f"message number {received_number} arrived where number {number} was due")
+        return cls(kind, depth, number, length)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame as received: header and payload as they came off the wire."""
+    """A received frame."""
 
     header: Header
     payload: memoryview

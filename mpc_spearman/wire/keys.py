@@ -39,7 +39,7 @@ class Purpose(Enum):
 
 
 class PairKey:
-    """The key one party shares with one peer in one run. Its repr shows no key.
+    """The key that a party shares with one peer in one run. Its repr shows no key.
 
     `private` is this party's private key for this run, `peers_public` the peer's public key, 32 bytes, from
     its HELLO; `run` is the run id, and `agreement` a hash of the version and the shared plan, each of 32
@@ -120,8 +120,7 @@ class Stream:
         return (self.ring((n,)).view(np.uint64) >> np.uint64(11)) * 2.0**-53
 
     def _draw(self, size: int) -> np.ndarray:
-        # A stream cipher's keystream is what it makes of zeros; update_into needs 15 more bytes in its
-        # buffer.
+        # The keystream is the encryption of zeros; update_into needs 15 more bytes in its buffer.
         out = np.empty(size + 15, dtype=np.uint8)
         view = out.data
         for start in range(0, size, len(_ZEROS)):

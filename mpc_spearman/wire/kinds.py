@@ -1,9 +1,9 @@
 """The kinds of messages, and the rows and fields of the table of who learns what.
 
-A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, present only
-at the levels and grants it names. The table itself, :data:`mpc_spearman.levels.view.VIEW`, lists every field
-that a role can ever receive, and what it tells that role. The codec refuses what is not in it, the report and
-docs/who_learns_what.md print it, and tests compare every recorded byte with it.
+A :class:`Row` is one kind of message between two roles; a :class:`Field` is one value in it, which is sent
+only at the levels and grants it names. The table itself, :data:`mpc_spearman.levels.view.VIEW`, lists every
+field that a role can receive, and what the role learns from it. The codec refuses all other messages, the
+report and docs/who_learns_what.md print the table, and tests compare every recorded byte with it.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class Field:
     Attributes
     ----------
     name, type, shape
-        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`. Of ``ring``,
-        integers modulo a power of 2^8, each travels in ``ring_bytes`` bytes.
+        ``bytes`` has a fixed length; arrays and ``texts`` have one entry per cell of `shape`. ``ring`` are
+        integers modulo a power of 2^8, in ``ring_bytes`` bytes each.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
     levels, grants, protocols, opened_to, top, precision, inputs, proofs
-        Where it is sent; None means everywhere. Grants are the receiver's, and `inputs` a role of which a
-        party adds noise to its inputs.
+        The plans in which it is sent; None means any. Grants are the receiver's; `inputs` is a role, of which
+        some party adds noise to its inputs.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of message from some roles to some roles; under some ``alignment``, or any."""
+    """One kind of message from some roles to some roles; `alignment` is None for any."""
 
     kind: Kind
     senders: tuple[Role, ...]
@@ -135,10 +135,10 @@ class Row:
         """Return a row with the fields of both rows of one message; equal fields have the levels of both."""
         fields = list(self.fields)
         for field in other.fields:
-            alike = [one for one in fields if replace(one, levels=field.levels) == field]
-            if alike and field.levels and alike[0].levels:
-                at = fields.index(alike[0])
-                fields[at] = replace(field, levels=(*alike[0].levels, *field.levels))
+            equal = [one for one in fields if replace(one, levels=field.levels) == field]
+            if equal and field.levels and equal[0].levels:
+                at = fields.index(equal[0])
+                fields[at] = replace(field, levels=(*equal[0].levels, *field.levels))
             else:
                 fields.append(field)
         return replace(self, fields=tuple(fields))
@@ -168,8 +168,8 @@ class ViewTable:
     def fields(self, terms: Terms, kind: Kind, sender: Role, receiver: Role) -> tuple[Field, ...] | None:
         """Return the fields of a message under the terms of a plan, in wire order.
 
-        None where the plan does not allow this message at all: the table has no such row, or no field of the
-        row is sent at this level and these grants.
+        None if the plan does not allow this message at all: the table has no such row, or no field of the row
+        is sent at this level and these grants.
         """
         for row in self.rows:
             if row.kind is kind and sender in row.senders and receiver in row.receivers:

@@ -5,10 +5,11 @@ Errors always name who waits for whom. Four things end a wait, each an error of 
 - the peer's connection is gone: `PeerDied`;
 - nothing came from the peer, not even a keep-alive, for ``network.timeout`` seconds: `PeerTimeout`.
   A separate thread sends keep-alives during the computation, so hours of honest computing are no time-out;
-- it answers, but sends or reads no message for ``network.message_timeout`` seconds: `PeerTimeout` too;
-- some party stopped and said so: `PeerFailed`, or the same class where the error concerns all alike.
+- keep-alives arrive, but the peer sends or reads no message for ``network.message_timeout`` seconds:
+  `PeerTimeout` too;
+- a party stopped and sent a notice: `PeerFailed`, or the class in the notice if it concerns all parties.
 
-Trouble on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
+An error on any link ends the run for this party, also while it computes: loops call :meth:`Links.check`.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Links:
         with self._meter.waiting(), self._changed:
             while channel.backlog() > _MAX_UNSENT:
                 self._raise_failure(f"sending to {peer}")
-                self._check_patience(peer, began, f"taken {kind.name}")
+                self._check_progress(peer, began, f"taken {kind.name}")
                 self._changed.wait(1.0)
         return payload
 
@@ -121,7 +122,7 @@ class Links:
         """
         fields = self._fields(kind, peer, self._roster.me)
         frame = self._next_frame(peer, kind)
-        self._meter.received(frame.header.kind.phase, frame.size)
+        self._meter.count_received(frame.header.kind.phase, frame.size)
         if frame.header.kind is not kind:
             raise ProtocolViolation(
                 f"{peer} sent {frame.header.kind.name} while {self._roster.me} waited for {kind.name} "
@@ -133,7 +134,7 @@ class Links:
             raise ProtocolViolation(
                 f"{peer} sent an invalid {kind.name} message in phase {self._meter.current}: {error}"
             ) from None
-        self._meter.follow(frame.header.depth)
+        self._meter.count_round(frame.header.depth)
         return values
 
     def check(self) -> None:
@@ -146,22 +147,22 @@ class Links:
         about = notice(error, self._roster.me.name, self._meter.current)
         values = dict(zip(("error", "party", "phase"), about, strict=True))
         payload = encode(self._fields(Kind.ABORT, self._roster.me, self._roster.me), {}, values)
-        hearing = [channel for channel in self._channels.values() if channel.failure is None]
-        for channel in hearing:
+        connected = [channel for channel in self._channels.values() if channel.failure is None]
+        for channel in connected:
             channel.put(Kind.ABORT, 0, payload, "keep-alive")
         with self._changed:
             self._changed.wait_for(
-                lambda: all(channel.backlog() == 0 or channel.failure for channel in hearing),
+                lambda: all(channel.backlog() == 0 or channel.failure for channel in connected),
                 self._abort_seconds,
             )
 
     def close(self, signature: bytes = bytes(64)) -> dict[str, bytes]:
-        """Say farewell to every peer, wait for theirs, and end all links; return all signatures by party.
+        """Send a farewell to every peer, wait for all farewells, and end all links; return all signatures.
 
-        Signatures are of the run's record; a party without one sends zeros. When this returns, every party
-        has finished, except one that is connected but sends no farewell within a minute: nobody waits longer
-        for its signature, or loses a result for it. The minute begins when all messages have been sent. Until
-        then a peer counts as gone if it reads no byte for a minute; over a slow link it reads some.
+        Signatures, by party, are of the run's record; a party without one sends zeros. When this returns,
+        every party has finished, unless it is connected but sends no farewell within a minute: nobody waits
+        longer for its signature, or loses a result for it. The minute begins when all messages have been
+        sent. Until then a peer is lost if it reads no byte for a minute; over a slow link it reads some.
         """
         self.check()  # a failure up to now still stops the run
         self._transport.set_send_timeout(self._farewell_timeout)
@@ -199,11 +200,11 @@ class Links:
                 frame = channel.take()
                 if frame is not None:
                     return frame
-                self._check_patience(peer, began, f"sent {kind.name}")
+                self._check_progress(peer, began, f"sent {kind.name}")
                 self._raise_failure(f"waiting for {kind.name} from {peer}")
                 self._changed.wait(1.0)
 
-    def _check_patience(self, peer: Party, began: float, done: str) -> None:
+    def _check_progress(self, peer: Party, began: float, done: str) -> None:
         if time.monotonic() - began > self._longest:
             raise PeerTimeout(
                 f"{peer} sends signs of life, but has not {done} for {self._longest:g} s "
@@ -224,7 +225,7 @@ class Links:
         for channel in self._channels.values():
             forwarder = channel.forwarder
             if forwarder is not None and forwarder.silence > self._timeout / 2:
-                continue  # the forwarder is the silent party, or it will soon be heard again
+                continue  # the forwarder is the silent party, or something of it will soon arrive
             if channel.silence > self._timeout:
                 text = f"{channel.peer} sent nothing for {self._timeout:g} s, not even a keep-alive"
                 about = (PeerTimeout.__name__, channel.peer.name, self._meter.current)
@@ -236,5 +237,5 @@ class Links:
 
 
 def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
-    """Return the same error, adding who noticed it and when: a link thread knows neither."""
+    """Return the error with the party that noticed it and the phase, which a link's thread does not know."""
     return type(error)(f"{error} [{where}]", error.about, heard=error.heard)

@@ -9,14 +9,14 @@ texts      as many ``text`` as the shape has cells
 bytes      exactly as many bytes as the shape says
 int64      little-endian two's complement, row by row
 int128     the same in 16 bytes, of a list of integers
-ring       the lowest bytes of an int64, as many as ``ring_bytes`` says, row by row: the
-           integer modulo 2^(8·``ring_bytes``), read as the one nearest to 0
+ring       the lowest ``ring_bytes`` bytes of an int64, row by row: the integer modulo
+           2^(8·``ring_bytes``), read as the one nearest to 0
 float64    little-endian IEEE 754, row by row
 flags      one byte each, 0 or 1
 ========== =====================================================================
 
-Every length is known from the view table and from what the parties agreed on, or has an upper bound, and is
-checked before anything is allocated for it. Anything that does not fit raises :class:`ProtocolViolation`.
+Every length is known from the view table and the sizes that the parties agreed on, or has an upper bound, and
+is checked before anything is allocated for it. Invalid bytes raise :class:`ProtocolViolation`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-#: The phases of a run, in order: the words of the code, the cost report and the error messages.
-#: ``keep-alive`` is no phase of the protocol, but a row for the messages that are sent at any time.
+#: The phases of a run, in order, by the names that code, cost reports and error messages use. ``keep-alive``
+#: is no phase of the protocol, but a row for the messages that are sent at any time.
 PHASES = (
     "load",
     "connect",
@@ -40,7 +41,7 @@ PHASES = (
     "keep-alive",
 )
 
-#: How the names of the coordinator's rows begin that count forwarded bytes, one row for each pair.
+#: How the rows of the coordinator begin that count forwarded bytes, one row for each pair.
 FORWARDED = "forwarded"
 #: The phases that only one protocol has.
 _PHASES_OF = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share", "multiply", "reveal")}
@@ -86,8 +87,8 @@ class Meter:
         self.depth = 0
         #: How each pair of parties is connected: the two names to ``direct`` or ``forwarded``.
         self.ways: Mapping[tuple[str, str], str] = {}
-        #: Bytes that this host, the coordinator's, has passed on, [received, sent], by pair.
-        self.forwarded: dict[tuple[str, str], list[int]] = {}
+        #: Bytes that this host, the coordinator's, has received from each pair and passed on.
+        self.forwarded: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         #: For whom this party waits at the moment; empty if for nobody.
         self.waits_for = ""
@@ -129,15 +130,15 @@ class Meter:
                 self.waits_for = ""
                 self.costs[self.current].wait_seconds += self._clock() - start
 
-    def sent(self, phase: str, size: int) -> None:
-        """Count a frame that left, header included."""
+    def count_sent(self, phase: str, size: int) -> None:
+        """Count a frame that this party sends, header included."""
         with self._lock:
             cost = self.costs[phase]
             cost.bytes_sent += size
             cost.messages += 1
 
-    def received(self, phase: str, size: int) -> None:
-        """Count a frame that arrived, header included."""
+    def count_received(self, phase: str, size: int) -> None:
+        """Count a frame that this party has received, header included."""
         with self._lock:
             self.costs[phase].bytes_received += size
 
@@ -147,14 +148,12 @@ class Meter:
             costs = self.costs.values()
             return sum(cost.bytes_sent for cost in costs), sum(cost.bytes_received for cost in costs)
 
-    def passed(self, pair: tuple[str, str], received: int, sent: int) -> None:
+    def count_forwarded(self, pair: tuple[str, str], size: int) -> None:
         """Count bytes of a pair that the coordinator's host forwards."""
         with self._lock:
-            counts = self.forwarded.setdefault(pair, [0, 0])
-            counts[0] += received
-            counts[1] += sent
+            self.forwarded[pair] += size
 
-    def follow(self, depth: int) -> None:
+    def count_round(self, depth: int) -> None:
         """Count a round if this party now depends on a message of the given depth."""
         deeper = depth + 1 - self.depth
         if deeper > 0:

@@ -106,7 +106,7 @@ CHANGES = [
     ("number", "MASKED", "B", "where number"),
     ("length", "SHARE", "C", "a SHARE message of 1152921504606846976 bytes was announced, more than"),
     ("garbage", "HELLO", "BC", "not a frame of this protocol"),
-    ("garbage", "ALIGNMENT", "B", "what arrived is not a frame of this protocol"),
+    ("garbage", "ALIGNMENT", "B", "the bytes that arrived are not a frame of this protocol"),
     ("garbage short", "SHARE", "C", "not a frame of this protocol"),
     ("garbage long", "ALIGNMENT", "B", "not a frame of this protocol"),
     ("short", "HELLO", "BC", "field 'nonce' needs 32 bytes, 31 are left"),

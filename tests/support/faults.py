@@ -177,8 +177,8 @@ class _Cut:
         if not self._cut.is_set():
             self._transport.send(number, header, payload)
 
-    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        data = self._transport.receive(number, size, lambda: None if self._cut.is_set() else heard())
+    def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
+        data = self._transport.receive(number, size, lambda: None if self._cut.is_set() else on_arrival())
         while self._cut.is_set():
             time.sleep(60)
         return data

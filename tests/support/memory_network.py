@@ -40,11 +40,11 @@ class Wire:
             self._buffer += data
             self._changed.notify_all()
 
-    def receive(self, size: int, heard: Callable[[], None]) -> memoryview:
+    def receive(self, size: int, on_arrival: Callable[[], None]) -> memoryview:
         with self._changed:
             self.largest_request = max(self.largest_request, size)
             self._changed.wait_for(lambda: self._closed or len(self._buffer) >= size)
-            heard()
+            on_arrival()
             if len(self._buffer) < size:
                 raise ConnectionResetError("closed by the peer")
             data = bytes(self._buffer[:size])
@@ -84,8 +84,8 @@ class Transport:
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         self._wires[self._number, number].send(header + payload)
 
-    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        return self._wires[number, self._number].receive(size, heard)
+    def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
+        return self._wires[number, self._number].receive(size, on_arrival)
 
     def set_send_timeout(self, seconds: float) -> None:
         self.hurried = seconds

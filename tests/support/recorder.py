@@ -56,8 +56,8 @@ class _Tap:
         _append(self._place / f"to-{number}.bin", header + payload)
         self._transport.send(number, header, payload)
 
-    def receive(self, number: int, size: int, heard: Callable[[], None]) -> memoryview:
-        data = self._transport.receive(number, size, heard)
+    def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
+        data = self._transport.receive(number, size, on_arrival)
         _append(self._place / f"from-{number}.bin", bytes(data))
         return data
 

@@ -56,7 +56,7 @@ def test_another_kind_than_the_one_waited_for(make: Make) -> None:
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
-        (b"\xa5" * HEADER, "what arrived is not a frame of this protocol"),
+        (b"\xa5" * HEADER, "the bytes that arrived are not a frame of this protocol"),
         (Header(Kind.SHAPE, 0, 0, 9).pack()[:3] + b"\xff" + bytes(20), "unknown kind 255"),
         (Header(Kind.SHAPE, 0, 1, 9).pack(), "number 1 arrived where number 0 was due"),
         (

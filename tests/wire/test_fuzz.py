@@ -96,12 +96,12 @@ class Tape:
     def send(self, rank: int, header: bytes, payload: bytes) -> None:
         raise AssertionError
 
-    def receive(self, rank: int, size: int, heard: Callable[[], None]) -> memoryview:
+    def receive(self, rank: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
         self.largest = max(self.largest, size)
         if self._at + size > len(self._data):
             raise ConnectionResetError("closed by the peer")
         self._at += size
-        heard()
+        on_arrival()
         return memoryview(self._data)[self._at - size : self._at]
 
     def set_send_timeout(self, seconds: float) -> None:

@@ -23,7 +23,7 @@ from support.processes import EVER, eventually
 
 def unheard(network: Network, member: Party) -> None:
     """Let a party have heard nothing of A for longer than any time-out: its links look once a second."""
-    network.links[member]._channels[A]._last_heard = float("-inf")
+    network.links[member]._channels[A]._last_arrival = float("-inf")
 
 
 def test_a_computing_party_sends_keep_alives_that_are_metered_apart(make: Make) -> None:
@@ -94,7 +94,7 @@ def test_a_flood_of_frames_is_bounded_and_causes_no_time_out(make: Make) -> None
     assert len(channel._inbox) == MAX_QUEUED
     assert sent < MAX_QUEUED + 10  # the sender is held up as well
     network.links[C].check()  # no time-out, although nothing more was taken off the wire
-    channel._note_heard()
+    channel._note_arrival()
     for _ in range(MAX_QUEUED * 3):
         network.links[C].receive(A, Kind.SHAPE)
     thread.join(EVER)

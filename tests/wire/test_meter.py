@@ -68,10 +68,10 @@ def test_after_an_error_the_phase_is_still_the_one_it_happened_in() -> None:
 def test_counts_go_to_the_phase_of_the_message_wherever_the_party_is() -> None:
     meter = Meter()
     with meter.phase("rank"):
-        meter.sent("agree", 100)
-        meter.sent("agree", 20)
-        meter.received("agree", 7)
-        meter.received("keep-alive", 24)
+        meter.count_sent("agree", 100)
+        meter.count_sent("agree", 20)
+        meter.count_received("agree", 7)
+        meter.count_received("keep-alive", 24)
     agree = meter.costs["agree"]
     assert (agree.messages, agree.bytes_sent, agree.bytes_received) == (2, 120, 7)
     assert meter.costs["keep-alive"].bytes_received == 24
@@ -82,11 +82,11 @@ def test_counts_go_to_the_phase_of_the_message_wherever_the_party_is() -> None:
 def test_rounds_are_the_hops_by_which_the_longest_chain_grew() -> None:
     meter = Meter()
     with meter.phase("agree"):
-        meter.follow(0)
-        meter.follow(0)
+        meter.count_round(0)
+        meter.count_round(0)
     with meter.phase("reveal"):
-        meter.follow(4)
-        meter.follow(2)
+        meter.count_round(4)
+        meter.count_round(2)
     assert meter.depth == 5
     assert meter.costs["agree"].rounds == 1
     assert meter.costs["reveal"].rounds == 4
