@@ -12,34 +12,30 @@ Nothing is sent.
 from __future__ import annotations
 
 import argparse
-import json
-import re
+import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from textwrap import wrap
 
-import numpy as np
+from rich.console import Console
+from rich.progress import Progress
 
-from mpc_spearman.arrays import Memory
+from mpc_spearman.cli.arguments import path
+from mpc_spearman.cli.own_keys import WIDTH, scalar, table_keys
 from mpc_spearman.config import Policy, load_plan
 from mpc_spearman.config.fields import party_name
-from mpc_spearman.config.table_keys import Normalise
-from mpc_spearman.data.ids import id_text
-from mpc_spearman.data.source import Column
+from mpc_spearman.data.likely_ids import matching, why_none
 from mpc_spearman.data.survey import Survey, survey
-from mpc_spearman.errors import OutputError, PlanError
+from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.files import create_once
 from mpc_spearman.identity import Identity
 from mpc_spearman.privacy.advice import advice
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.units import printable
 
-# Text that needs no quotes in YAML, whatever its rules for numbers and dates.
-_PLAIN = re.compile(r"(?!(?i:true|false|null|yes|no|on|off)$)[A-Za-z_][A-Za-z0-9_.-]*")
-_PATH = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./-]*")
-_WIDTH = 100
 #: Files of the package that are written unchanged, and what to do with them.
 SHARED = "cluster.yaml"
 CONTAINERS = {
@@ -47,18 +43,17 @@ CONTAINERS = {
     "compose.yaml": "a rehearsal of three parties in three containers on this machine",
     "kubernetes.yaml": "each party's Job, to be filled in",
 }
-# What may be done to ids, least first.
-_STEPS: tuple[tuple[Normalise, ...], ...] = (
-    (),
-    ("strip",),
-    ("strip", "casefold"),
-    ("strip", "nfkc", "casefold"),
-)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tables", nargs="*", type=Path, metavar="TABLE", help="one table, or two")
     parser.add_argument("--party", metavar="NAME", help="the party's name, as in the plan")
+    parser.add_argument(
+        "--out",
+        type=path,
+        metavar="FILE",
+        help=f"the file to write (default: NAME.yaml, plan.yaml, {SHARED})",
+    )
     parser.add_argument("--shared", action="store_true", help=f"write the shared plan, {SHARED}")
     parser.add_argument("--containers", action="store_true", help=f"write {', '.join(CONTAINERS)}")
 
@@ -67,26 +62,35 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.shared or parsed.containers:
         if parsed.tables or parsed.party:
             raise PlanError("init: --shared and --containers write no party's own files; leave the rest out")
+        if parsed.containers and parsed.out:
+            raise PlanError("init: --containers writes several files into this folder; leave out --out")
         if parsed.shared:
-            _copy(SHARED, "enter C's address and everybody's identity, then send it to all parties")
+            _copy(
+                SHARED,
+                parsed.out or Path(SHARED),
+                "enter C's address and everybody's identity, then send it to all parties",
+            )
         for name, use in CONTAINERS.items() if parsed.containers else ():
-            _copy(name, use)
+            _copy(name, Path(name), use)
         return 0
     if len(parsed.tables) > 2 or not (parsed.tables or parsed.party):
         raise PlanError("init: name a party (--party), a table, or two tables")
     if len(parsed.tables) == 2:
         if parsed.party:
             raise PlanError("init: two tables make a plan for one machine; leave out --party")
-        _write_plan(*parsed.tables)
+        source, target = parsed.tables
+        _write_plan(source, target, parsed.out or Path("plan.yaml"))
     else:
-        _write_own(parsed.tables, _name(parsed.party))
+        party = _name(parsed.party)
+        name = party or parsed.tables[0].name.partition(".")[0]
+        _write_own(parsed.tables, party, parsed.out or Path(f"{name}.yaml"))
     return 0
 
 
-def _copy(name: str, use: str) -> None:
-    """Write a file of the package into the current folder, and print what to do with it."""
-    create_once(Path(name), files("mpc_spearman").joinpath("templates", name).read_bytes())
-    print(f"{name}: {use}")
+def _copy(name: str, file: Path, use: str) -> None:
+    """Write a file of the package, and print what to do with it."""
+    create_once(file, files("mpc_spearman").joinpath("templates", name).read_bytes())
+    print(f"{file}: {use}")
 
 
 def _name(party: str | None) -> str | None:
@@ -96,17 +100,26 @@ def _name(party: str | None) -> str | None:
         raise PlanError(f"--party: {party!r} {error}") from None
 
 
-def _write_own(tables: list[Path], party: str | None) -> None:
+def _write_own(tables: list[Path], party: str | None, file: Path) -> None:
     """Write a party's local file, of its table if there is one, and its key if it has a name."""
-    file = Path(f"{party or tables[0].name.partition('.')[0]}.yaml")
-    lines, said = ["# This party's own settings. No other party sees them."], []
+    key, ledger = (file.with_name(f"{party}.{end}") for end in ("key", "ledger"))
+    if party is not None and key.exists():  # whose line is worth more than to say that the file exists
+        _refuse_key(key)
+    _refuse_existing(file)
+    lines, said = ["# This party's own settings. No other party sees them."], list[str]()
     if party is not None:
-        lines += [f"party: {_scalar(party)}", f"key: {_scalar(f'{party}.key')}"]
+        lines += [f"party: {scalar(party)}", f"key: {scalar(key.name)}"]
     for table in tables:
-        about_table = survey(table)
-        about, in_words = _own_keys(table, about_table)
-        lines += _open(about) + about
-        said += [in_words, *_rows_needed(len(_used(about_table)))]
+        about = _survey(table)
+        keys = table_keys(_from(file, table), about, ("strip",))
+        if about.ids.name and (shortened := about.ids.shortened):
+            at = keys.index(f"id: {scalar(about.ids.name)}")
+            keys[at:at] = [
+                f"# ? {shortened:,} ids have fewer digits than the others. Did a spreadsheet remove zeros in",
+                "#   front of them? Then the shared plan needs normalise: [unpad].",
+            ]
+        lines += _open(keys) + keys
+        said += [_in_words(about, keys), *_rows_needed(len(about.used))]
     policy = list(_policy(party))
     if tables:
         lines += policy
@@ -114,14 +127,41 @@ def _write_own(tables: list[Path], party: str | None) -> None:
         begin = f"`mpc-spearman ledger --begin {party}.ledger`"
         lines.append(f"# For a party that has a table: run {begin}, and remove the # before these lines.")
         lines += [f"# {line}" for line in ("table: TABLE", *policy) if not line.lstrip().startswith("#")]
-    if file.exists() and not (party and Path(f"{party}.key").exists()):  # whose line is worth more
-        raise OutputError(f"{file} exists and is not replaced; move it away first")
     if party is not None:
-        said.append(_make_key(party))
+        said.append(_make_key(key))
     if party is not None and tables:
-        said.append(_begin_ledger(Path(f"{party}.ledger")))
+        said.append(_begin_ledger(ledger))
     create_once(file, "\n".join([*lines, ""]).encode())
     print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
+
+
+def _survey(table: Path) -> Survey:
+    """Survey a table, and show on a terminal how far that is."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bars:
+        task = bars.add_task(f"reading {printable(str(table))}", total=None)
+        return survey(table, lambda done, of: bars.update(task, completed=done, total=of))
+
+
+def _refuse_existing(file: Path) -> None:
+    """Refuse to replace a file, before anything slow is done."""
+    if file.exists():
+        raise OutputError(f"{file} exists and is not replaced; move it away first, or give --out FILE")
+
+
+def _from(file: Path, table: Path) -> str:
+    """Return a table's path as a file names it, whose folder it is relative to."""
+    if table.is_absolute() or file.absolute().parent == Path.cwd():
+        return str(table)
+    return os.path.relpath(table, file.absolute().parent)
+
+
+def _in_words(about: Survey, keys: list[str]) -> str:
+    """Say what was found of a table."""
+    asked = sum("# ?" in line or ". ? " in line for line in keys)
+    columns = f"{len(about.used)} of {len(about.columns)} columns are used"
+    text = f"{about.table}: {about.rows:,} rows, {columns}"
+    return text + (f"; {asked} for you to decide, marked `# ?`" if asked else "")
 
 
 def _rows_needed(columns: int) -> list[str]:
@@ -136,11 +176,11 @@ def _policy(party: str | None) -> Iterator[str]:
     yield "policy:"
     if party is not None:
         yield "  # Where each run is recorded. Keep it on a disk that lasts, and back it up."
-        yield f"  ledger: {_scalar(f'{party}.ledger')}"
+        yield f"  ledger: {scalar(f'{party}.ledger')}"
     for key, field in Policy.model_fields.items():
         if field.default is not None:
             meaning = str(field.description).split(". ")[0].split(": docs/")[0].rstrip(".")
-            yield from wrap(meaning, _WIDTH, initial_indent="  # ", subsequent_indent="  # ")
+            yield from wrap(meaning, WIDTH, initial_indent="  # ", subsequent_indent="  # ")
             yield f"  {key}: {_written(field.default)}"
 
 
@@ -159,140 +199,59 @@ def _begin_ledger(file: Path) -> str:
     return f"{file}: the ledger of its runs"
 
 
-def _write_plan(source: Path, target: Path) -> None:
-    source_table, target_table = survey(source), survey(target)
-    (source_keys, of_source), (target_keys, of_target) = (
-        _own_keys(source, source_table),
-        _own_keys(target, target_table),
-    )
-    alike, common = _normalise(source_table, target_table)
+def _write_plan(source: Path, target: Path, file: Path) -> None:
+    _refuse_existing(file)
+    first, second = _survey(source), _survey(target)
+    *ids, match = matching(first.ids, second.ids)
+    abouts = [replace(about, ids=its) for about, its in zip((first, second), ids, strict=True)]
+    keys = [table_keys(_from(file, about.table), about, match.steps) for about in abouts]
+    why = "" if match.common else why_none(abouts[0].ids, abouts[1].ids, (str(source), str(target)))
+    doubt = f"No id is common: {why}" if why else match.doubt
+    alike = [
+        *(wrap(f"# ? {printable(doubt)}", WIDTH, subsequent_indent="#   ") if doubt else ()),
+        f"normalise: [{', '.join(match.steps)}]  # then {match.common:,} ids are in both tables",
+    ]
     lines = [
         "# A rehearsal on this machine.",
-        *_open([*source_keys, *target_keys]),
+        *_open([*keys[0], *keys[1], *alike]),
         "reveal: strengths",
         "# strength: mean_abs  # ranks by size, whatever the signs; needs reveal: coefficients",
         "alignment: intersect  # the rows that both tables have, by their ids",
-        alike,
+        *alike,
         "parties:",
         "  coordinator:",
         "    name: C",
         "  target:",
         "    name: B",
-        *(f"    {line}" for line in target_keys),
+        *(f"    {line}" for line in keys[1]),
         "  sources:",
         "    - name: A",
-        *(f"      {line}" for line in source_keys),
+        *(f"      {line}" for line in keys[0]),
     ]
-    create_once(Path("plan.yaml"), "\n".join([*lines, ""]).encode())
-    print(f"{of_source}\n{of_target}\n{common:,} ids in common")
-    needed = advice(load_plan(Path("plan.yaml")), (len(_used(source_table)), len(_used(target_table))))
-    print(*needed, "plan.yaml: read it, then run `mpc-spearman local plan.yaml`", sep="\n")
+    create_once(file, "\n".join([*lines, ""]).encode())
+    print(*map(_in_words, abouts, keys), sep="\n")
+    if why:
+        raise TableError(f"no id is common to {source} and {target}: {why}\n{file} is written: correct it")
+    asked = f"; {doubt[0].lower()}{doubt[1:]}" if doubt else ""
+    print(f"{match.common:,} ids in common{asked}")
+    sizes = len(abouts[0].used), len(abouts[1].used)
+    needed = advice(load_plan(file), sizes) if all(sizes) else []
+    print(*needed, f"{file}: read it, then run `mpc-spearman local {file}`", sep="\n")
 
 
 def _open(lines: list[str]) -> list[str]:
     return ["# Lines with `# ?` are for you to decide."] * any("# ?" in line for line in lines)
 
 
-def _make_key(name: str) -> str:
-    identity, path = Identity.new(), Path(f"{name}.key")
-    try:
-        identity.write(path)
-    except OutputError as error:
-        with suppress(PlanError):
-            error = OutputError(f"{error}; its line is\nidentity: {Identity.read(path, 'key')}")
-        raise error from None
+def _make_key(path: Path) -> str:
+    identity = Identity.new()
+    identity.write(path)
     return f"identity: {identity}"
 
 
-def _used(about_table: Survey) -> list[Column]:
-    """Return the columns of a table that a run would use."""
-    return [one for one in about_table.columns if not one.problem or "convert" in one.fix]
-
-
-def _own_keys(table: Path, about_table: Survey) -> tuple[list[str], str]:
-    """Return a party's local keys for a table as lines of YAML, and a sentence on what was found.
-
-    The table's path is written unchanged, relative to the folder of the file with these keys.
-    """
-    used = _used(about_table)
-    lines = list(_lines(table, about_table, used))
-    asked = sum("# ?" in line for line in lines)
-    text = f"{table}: {about_table.rows:,} rows, {len(used)} of {len(about_table.columns)} columns are used"
-    return lines, text + (f"; {asked} for you to decide, marked `# ?`" if asked else "")
-
-
-def _normalise(one: Survey, other: Survey) -> tuple[str, int]:
-    """Find the steps that make most ids of two tables equal: a line of YAML, and how many are common."""
-    best: tuple[int, tuple[Normalise, ...]] = (-1, ())
-    for steps in _STEPS:
-        ours, theirs = (set(id_text(table.ids.chunks, steps, Memory()).to_pylist()) for table in (one, other))
-        best = max(best, (len(ours & theirs), steps), key=lambda each: each[0])  # the first of equals
-    common, steps = best
-    return f"normalise: [{', '.join(steps)}]  # then {common:,} ids are in both tables", common
-
-
-def _lines(table: Path, about_table: Survey, used: list[Column]) -> Iterator[str]:
-    name = str(table)
-    yield f"table: {name if _PATH.fullmatch(name) else json.dumps(name, ensure_ascii=False)}"
-    if about_table.id:
-        if about_table.doubt:
-            yield f"# ? {printable(about_table.doubt)}"
-        yield f"id: {_scalar(about_table.id)}"
-        if about_table.repeated:
-            yield f"# ? {about_table.repeated:,} rows have duplicate ids: leave them out?"
-            yield "duplicates: drop"
-    else:
-        yield "# ? No column identifies every row. Which columns together do?"
-        yield "# id: [name, birth_date]"
-    if about_table.separator:
-        yield f"csv: {{delimiter: {json.dumps(about_table.separator)}}}"
-    by_kind: dict[str, list[str]] = {}
-    for column in used:
-        kind = column.kind or str(column.fix["convert"])
-        by_kind.setdefault(kind, []).append(column.name)
-    gaps = [one.name for one in used if one.missing.any()]
-    if about_table.repeated or gaps:
-        yield "# Leaving out rows needs alignment: intersect in the shared plan."
-    yield f"# Columns used: {len(used)}."
-    for kind, names in by_kind.items():
-        yield from _wrapped(f"#   {kind}: ", names)
-    if convert := {one.name: one.fix["convert"] for one in used if one.problem}:
-        yield "convert:"
-        yield from (f"  {_scalar(name)}: {how}" for name, how in convert.items())
-    if gaps:
-        read = [one.missing for one in used if not one.problem]  # of others the cells were not read yet
-        lost = int(np.logical_or.reduce(read).sum())
-        yield from _wrapped(f"# In {lost:,} of {about_table.rows:,} rows a value is missing, in ", gaps)
-        yield "# ? Leave these rows out (drop_rows), or put such cells in the middle of the ranks (middle)?"
-        yield f"missing: {'middle' if 5 * lost > about_table.rows else 'drop_rows'}"
-    for one in used:
-        if one.codes:
-            values = ", ".join(value for value, _ in one.codes)
-            cells = " and ".join(f"{value} in {count:,} cells" for value, count in one.codes)
-            yield f"# ? {printable(one.name)} is {cells}: codes for a missing value? If so, remove the #."
-            yield f"# missing_values: {{{_scalar(one.name)}: [{values}]}}"
-    left_out = [one for one in about_table.columns if one not in used]
-    if left_out:
-        yield "# Columns left out, and why. Once a column is fixed, remove it from this list."
-        yield "exclude:"
-        for column in left_out:
-            categories = column.fix.get("encode")
-            mark = "? " if categories or "convert" in column.problem or "csv." in column.problem else ""
-            yield f"  - {_scalar(column.name)}  # {mark}{printable(column.problem)}"
-    ordered = [(one.name, one.fix["encode"]) for one in left_out if "encode" in one.fix]
-    if ordered:
-        yield "# Text with few values. If the values have an order, list them in it, lowest first."
-        yield "# encode:"
-        for name, categories in ordered:
-            assert isinstance(categories, list)
-            yield f"#   {_scalar(name)}: [{', '.join(_scalar(str(one)) for one in categories)}]"
-
-
-def _scalar(text: str) -> str:
-    """Write a text for YAML, in quotes if it could be read as something else."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
-
-
-def _wrapped(start: str, names: list[str]) -> list[str]:
-    text = start + ", ".join(map(printable, names))
-    return wrap(text, _WIDTH, subsequent_indent="#     ", break_long_words=False, break_on_hyphens=False)
+def _refuse_key(path: Path) -> None:
+    """Refuse to replace a key; give its line for the shared plan."""
+    line = ""
+    with suppress(PlanError):
+        line = f"; its line is\nidentity: {Identity.read(path, 'key')}"
+    raise OutputError(f"{path} exists and is not replaced; move it away first{line}")

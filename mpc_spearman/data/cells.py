@@ -31,7 +31,7 @@ from mpc_spearman.data.refusals import Unusable, at_rows
 
 _WHOLE = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
-_TRUTHS = (r"(?i)^(true|false)$", r"(?i)^(yes|no)$")
+TRUTHS = (r"(?i)^(true|false)$", r"(?i)^(yes|no)$")
 # Notations to suggest if cells are not numbers in the plan's: decimal mark, thousands.
 _NOTATIONS: tuple[dict[str, Any], ...] = (
     {"decimal": ","},
@@ -45,13 +45,13 @@ _KINDS = {
     "dates": DATE,
     "dates with times": _AT_TIME,
     "dates with times and zones": _IN_ZONE,
-    "true or false": _TRUTHS[0],
-    "yes or no": _TRUTHS[1],
+    "true or false": TRUTHS[0],
+    "yes or no": TRUTHS[1],
 }
 _LIST = "; if such a cell stands for a missing value, list it under missing_values"
 
 _DATES = "dates or times"
-_MOST_CATEGORIES = 12  # categories of a text column that may have an order
+MOST_CATEGORIES = 12  # categories of a text column that may have an order
 #: What to do about infinite values.
 INFINITE = "; if they mean missing values, list inf or -inf under missing_values, else leave those rows out"
 #: The same where no text could stand for them.
@@ -195,7 +195,7 @@ class Cells:
             self._read_numbers()
             return ""
         if not self._read and not any(some.any() for some in number):
-            if any(self._all(truth) for truth in _TRUTHS):
+            if any(self._all(truth) for truth in TRUTHS):
                 for rows, text in self._text:
                     truths = matches(text, r"(?i)^(true|yes)$").astype(np.int64)
                     self._read.append((rows, self._memory.keep(truths)))
@@ -276,11 +276,10 @@ class Cells:
             return Unusable(f"{said}{_LIST}")
         ways = [how for how in get_args(Convert) if self._converts(cells, how)]
         if ways:
-            fix = {"convert": ways[0]} if len(ways) == 1 else {}
-            return Unusable(f"{said}; if they are {' or '.join(ways)}, say so under convert", fix)
-        few = cells.unique().slice(0, _MOST_CATEGORIES + 1).to_pylist()
+            return Unusable(f"{said}; if they are {' or '.join(ways)}, say so under convert")
+        few = cells.unique().slice(0, MOST_CATEGORIES + 1).to_pylist()
         few += [word for word in self._words if word.lower() == "none"]  # as in none, mild, severe
-        fix = {"encode": sorted(few)} if 1 < len(few) <= _MOST_CATEGORIES else {}
+        fix = {"encode": sorted(few)} if 1 < len(few) <= MOST_CATEGORIES else {}
         return Unusable(f"{said}; list its order under encode, or leave it out (exclude)", fix)
 
 

@@ -27,8 +27,8 @@ class Column:
     """What one column holds.
 
     `problem` says why it cannot be used as the plan has it, and quotes no cell. `fix` is a key of the plan
-    and its value that would mend that, if there is one: ``convert``, or ``encode``, whose order only the
-    owner knows. `values` are anything where one is missing.
+    and its value that would mend that, if there is one: ``encode``, whose order only the owner knows.
+    `values` are anything where one is missing.
     """
 
     name: str

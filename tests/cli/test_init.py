@@ -65,7 +65,11 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     Path("a.csv").write_text("id,x\n1,1\n1,2\n2,3\n")
     Path("b.csv").write_text("who,x\nAnn,1\nAnn,1\nBob,2\n")
     assert main(["init", "a.csv", "--party", "A"]) == main(["init", "b.csv"]) == 0
-    assert own("A.yaml").duplicates == "drop"
+    text = Path("A.yaml").read_text()
+    assert "# ? 1 of 2 ids have several rows. What becomes of these? Runs stop until you decide." in text
+    assert own("A.yaml").duplicates == "error"  # which is not decided for the owner
+    Path("decided.yaml").write_text(text.replace("# duplicates: {x: HOW}", "duplicates: {x: sum}"))
+    assert own("decided.yaml").duplicates == {"x": "sum"}
     assert "# ? No column identifies every row" in Path("b.yaml").read_text()
     assert own("A.yaml").key == Path("A.key").absolute()
 
@@ -130,6 +134,8 @@ def test_an_owner_gets_a_ledger_and_a_complete_policy(
 def test_of_two_tables_comes_a_plan_that_runs() -> None:
     tables = [str(ROOT / "data" / f"{name}_raw.csv") for name in ("insurer", "clinic")]
     assert main(["init", *tables]) == 0
+    plan = Path("plan.yaml")
+    plan.write_text(plan.read_text().replace("# duplicates: drop", "duplicates: drop"))
     assert len(run_local("plan.yaml", server=fork_server()).strengths) == 6
     assert load_plan("plan.yaml").normalise == ("strip", "casefold")
     before = Path("plan.yaml").read_bytes()
@@ -178,7 +184,7 @@ def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.Cap
     for seed, file in enumerate(files):
         messy(file, rng.permutation(1000 - seed)[:800], np.roll(latent, -seed), seed)
     assert main(["init", *map(str, files)]) == 0
-    assert "800 rows, 48 of 59 columns are used" in capsys.readouterr().out
+    assert "800 rows, 54 of 59 columns are used" in capsys.readouterr().out
     asked = ("local", "plan.yaml", "reveal=coefficients", "--out", "out")
     command = Command(asked, folder=Path.cwd(), environment=os.environ)
     assert (timeless(command.communicate()[1])[:17], command.returncode) == ("running: C, B, A\n", 0)
@@ -189,6 +195,7 @@ def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.Cap
         "day0": lambda cells: pd.to_datetime(cells, format="%d.%m.%Y").map(pd.Timestamp.timestamp, "ignore"),
         "share1": lambda cells: cells.str.rstrip("%").astype(float),
         "yes2": lambda cells: cells.map({"yes": 1.0, "no": 0.0}),
+        "cost1": lambda cells: cells.str.replace(",", "").astype(float),
         "plain3": lambda cells: cells,
     }
     for mine, clean in cleaned.items():
@@ -211,3 +218,155 @@ def test_what_cannot_be_made_leaves_nothing(here: Path, arguments: list[str], co
     before = sorted(here.iterdir())
     assert main(["init", *arguments]) == code
     assert sorted(here.iterdir()) == before
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("ids", "others", "steps", "asks"),
+    [
+        (["a1", "b2", "c3"], [" a1", "b2 ", "c3"], ["strip"], ""),
+        (["A1", "B2", "C3"], ["a1", "b2", "c3"], ["strip", "casefold"], ""),
+        (["7", "80", "900"], ["007", "080", "900"], ["strip", "unpad"], "Are 007 and 7 the same?"),
+        (["12-34", "56-78", "90-12"], ["1234", "5678", "9012"], ["digits"], "Are A7 and B-7 the same?"),
+        (["K-0012", "K-0034", "K-0560"], ["12", "34", "560"], ["digits", "unpad"], "Are 007 and 7 the same?"),
+    ],
+)
+def test_what_makes_most_ids_equal_is_proposed_or_asked(
+    ids: list[str], others: list[str], steps: list[str], asks: str
+) -> None:
+    for name, its in (("a.csv", ids), ("b.csv", others)):
+        pd.DataFrame({"id": its, "x": [1, 2, 4]}).to_csv(name, index=False)
+    assert main(["init", "a.csv", "b.csv"]) == 0
+    plan = load_plan("plan.yaml")
+    assert list(plan.normalise) == steps
+    text = " ".join(Path("plan.yaml").read_text().replace("#", "").split())
+    assert asks in text
+    assert ("for you to decide" in text) == bool(asks)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("ids", "others", "why"),
+    [
+        (
+            ["DE-Ax", "DE-By", "DE-Cz"],
+            ["Ax", "By", "Cw"],
+            "all ids of a.csv begin with 'DE-'; without that 2 ",
+        ),
+        (["A1", "B2", "C3"], ["123", "456", "789"], "a.csv has ids such as 'A9' and b.csv has "),
+    ],
+)
+def test_ids_of_which_none_is_common_end_with_the_cause(
+    ids: list[str], others: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, its in (("a.csv", ids), ("b.csv", others)):
+        pd.DataFrame({"id": its, "x": [1, 2, 4]}).to_csv(name, index=False)
+    assert main(["init", "a.csv", "b.csv"]) == TableError.exit_code
+    out, err = capsys.readouterr()
+    assert f"no id is common to a.csv and b.csv: {why}" in err
+    assert "plan.yaml is written: correct it" in err
+    assert "read it, then run" not in out
+    assert f"# ? No id is common: {why}"[:60] in Path("plan.yaml").read_text()
+
+
+@pytest.mark.usefixtures("here")
+def test_other_columns_are_tried_if_the_likeliest_have_no_id_in_common() -> None:
+    rng = np.random.default_rng(2)
+    person, policy = (rng.choice(10**6, 40, replace=False) for _ in range(2))
+    pd.DataFrame({"patient": person, "policy_no": policy, "x": rng.normal(size=40)}).to_csv("a.csv")
+    pd.DataFrame({"id": policy[:30], "y": rng.normal(size=30)}).to_csv("b.csv")
+    assert main(["init", "a.csv", "b.csv"]) == 0
+    plan = load_plan("plan.yaml")
+    assert (plan.owner("A").id, plan.owner("B").id) == (("policy_no",), ("id",))
+    assert (
+        "# ? Of all columns that may be ids only these have any in common." in Path("plan.yaml").read_text()
+    )
+    assert read_table("A", Path("a.csv"), plan.owner("A")).features == ("patient", "x")
+
+
+@pytest.mark.usefixtures("here")
+def test_an_existing_file_is_seen_before_tables_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plan.yaml").write_text("mine")
+    assert main(["init", "none.csv", "none.csv"]) == OutputError.exit_code
+    assert (
+        "plan.yaml exists and is not replaced; move it away first, or give --out FILE"
+        in capsys.readouterr().err
+    )
+    Path("own.yaml").write_text("mine")
+    assert main(["init", "none.csv", "--out", "own.yaml"]) == OutputError.exit_code
+    Path("A.key").write_text("no key")
+    assert main(["init", "none.csv", "--party", "A"]) == OutputError.exit_code
+    assert main(["init", "--containers", "--out", "x.yaml"]) == PlanError.exit_code
+    assert main(["init", "--shared", "--out", "ours.yaml"]) == 0
+    assert load_plan("ours.yaml").identities == dict.fromkeys("CBA")
+
+
+@pytest.mark.usefixtures("here")
+def test_files_beside_out_name_the_table_from_there() -> None:
+    Path("a.csv").write_text("id,x\n1,1\n2,3\n")
+    Path("deep").mkdir()
+    assert main(["init", "a.csv", "--party", "A", "--out", "deep/mine.yaml"]) == 0
+    party = own("deep/mine.yaml")
+    assert party.table == Path("a.csv").absolute()
+    assert (party.key, party.policy.ledger) == tuple(
+        Path(f"deep/A.{end}").absolute() for end in ("key", "ledger")
+    )
+    assert main(["init", "a.csv", "a.csv", "--out", "deep/plan.yaml"]) == 0
+    assert load_plan("deep/plan.yaml").owner("B").table == Path("a.csv").absolute()
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("cells", "csv", "used", "asks"),
+    [
+        ({"x": ["1,5", "2,25", "3"]}, {"decimal": ","}, "x", ""),
+        ({"x": ["1,234", "2,345", "12"]}, {}, "", "csv.decimal to ','"),  # either mark
+        (
+            {"x": ["1,234", "2,345", "12"], "y": ["1.5", "2.5", "3"]},
+            {"thousands": ","},
+            "xy",
+            "Is ',' no decimal",
+        ),
+        ({"x": ["1.234,5", "12,0", "7"]}, {"thousands": ".", "decimal": ","}, "x", "Is '.' no decimal mark?"),
+        ({"x": ["1\u202f234", "12\u202f345", "7"]}, {"thousands": " "}, "x", "Numbers such as 1 234"),
+        ({"x": ["1.5", "unbekannt", "-"]}, {}, "", ""),  # most are no numbers
+        ({"x": ["1.5", "2.5", "#NV"]}, {}, "x", ""),
+        ({"x": ["1.5", "2.5", "3+"]}, {}, "", "'3+' in 1 cells is no value like the others"),
+        ({"x": ["yes", "no", "k.A."]}, {}, "x", ""),
+        ({"x": ["2020-01-01", "2020-05-01", "?"]}, {}, "x", ""),
+        ({"x": ["5 %", "7 %", "n.a."]}, {}, "x", ""),
+        ({"x": ["5,5 %", "7 %", "k.A."]}, {"decimal": ","}, "x", ""),
+        ({"x": ["01.02.2020", "03.04.2020", "unknown"]}, {}, "", "day_first or month_first"),
+    ],
+)
+def test_how_cells_of_text_are_written_is_seen_or_asked(
+    cells: dict[str, list[str]], csv: dict[str, str], used: str, asks: str
+) -> None:
+    table = pd.DataFrame({"id": ["a", "b", "c"], **cells})
+    table.to_csv("t.csv", index=False, sep=";", encoding="utf-8")
+    assert main(["init", "t.csv"]) == 0
+    party, text = own("t.yaml"), " ".join(Path("t.yaml").read_text().split())
+    assert party.csv.model_dump(exclude_unset=True) == {"delimiter": ";", **csv}
+    assert "".join(name for name in cells if name not in party.exclude) == used
+    assert asks in text
+    if used:
+        assert {*read_table("A", Path("t.csv"), party.model_copy(update={"missing": "middle"})).features} == {
+            *used
+        }
+
+
+@pytest.mark.usefixtures("here")
+def test_encodings_are_tried_and_lost_zeros_asked() -> None:
+    rng = np.random.default_rng(3)
+    numbers = [str(one) for one in rng.choice(10**8, 200, replace=False)]
+    table = pd.DataFrame({"Nr": numbers, "Größe": rng.normal(size=200)})
+    for encoding, name in (("cp1252", "a"), ("utf-16", "b"), ("utf-16-le", "c"), ("utf-8", "d")):
+        table.to_csv(f"{name}.csv", index=False, sep="\t", encoding=encoding)
+        assert main(["init", f"{name}.csv"]) == 0
+        party, text = own(f"{name}.yaml"), Path(f"{name}.yaml").read_text()
+        assert party.csv.encoding == encoding
+        assert (f"# ? It is not UTF-8. Are accents and umlauts right as {encoding}?" in text) == (name != "d")
+        assert read_table("A", Path(f"{name}.csv"), party).features == ("Größe",)
+        short = sum(len(one) < 8 for one in numbers)
+        assert f"# ? {short} ids have fewer digits than the others." in text
+        assert "needs normalise: [unpad]" in text
