@@ -1,6 +1,6 @@
 """The plan of a run: read it, check it, split it into shared and local parts, apply owners' policies.
 
-`scale` holds the order of levels and grants. `parties` and `sections` are the plan's typed parts, made of
+`levels` holds the order of levels and grants. `parties` and `sections` are the plan's typed parts, made of
 `fields`; `keys` joins them, `plan` is the checked plan, and `terms` its settings that decide who learns what.
 `load` reads and checks a plan: `yaml_text` reads YAML, `draft` merges files and settings, `contradictions`
 finds values that conflict, and `wording` phrases problems. `policy` holds each owner's veto, and
@@ -9,6 +9,13 @@ finds values that conflict, and `wording` phrases problems. `policy` holds each 
 
 from mpc_spearman.config.approval import Approval as Approval
 from mpc_spearman.config.approval import check_approval as check_approval
+from mpc_spearman.config.levels import GRANTS as GRANTS
+from mpc_spearman.config.levels import LEVELS as LEVELS
+from mpc_spearman.config.levels import OUTSIDE as OUTSIDE
+from mpc_spearman.config.levels import Grant as Grant
+from mpc_spearman.config.levels import Reveal as Reveal
+from mpc_spearman.config.levels import least as least
+from mpc_spearman.config.levels import within as within
 from mpc_spearman.config.load import PlanSource as PlanSource
 from mpc_spearman.config.load import load_plan as load_plan
 from mpc_spearman.config.load import local_party as local_party
@@ -21,13 +28,6 @@ from mpc_spearman.config.policy import AGREE_TO_ALL as AGREE_TO_ALL
 from mpc_spearman.config.policy import check_policy as check_policy
 from mpc_spearman.config.policy import check_policy_columns as check_policy_columns
 from mpc_spearman.config.policy import check_policy_rows as check_policy_rows
-from mpc_spearman.config.scale import GRANTS as GRANTS
-from mpc_spearman.config.scale import LEVELS as LEVELS
-from mpc_spearman.config.scale import OUTSIDE as OUTSIDE
-from mpc_spearman.config.scale import Grant as Grant
-from mpc_spearman.config.scale import Reveal as Reveal
-from mpc_spearman.config.scale import least as least
-from mpc_spearman.config.scale import within as within
 from mpc_spearman.config.sections import Estimator as Estimator
 from mpc_spearman.config.sections import HeSettings as HeSettings
 from mpc_spearman.config.sections import OpenedTo as OpenedTo

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from mpc_spearman.config.keys import PlanKeys
+from mpc_spearman.config.levels import FOR_LEVEL, ON_INPUTS, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.parties import DataParty, Query
-from mpc_spearman.config.scale import FOR_LEVEL, ON_INPUTS, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.sections import host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
 

@@ -27,7 +27,7 @@ from mpc_spearman.config.fields import (
     setting,
     whole,
 )
-from mpc_spearman.config.scale import Reveal, within
+from mpc_spearman.config.levels import Reveal, within
 from mpc_spearman.config.sections import LOSS, Noise, Protocol, Unit, host_and_port
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
 from mpc_spearman.config.wording import Location

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
+from mpc_spearman.config.levels import OUTSIDE, within
 from mpc_spearman.config.parties import DataParty, Policy
 from mpc_spearman.config.plan import Plan
-from mpc_spearman.config.scale import OUTSIDE, within
 from mpc_spearman.errors import PolicyError
 
 #: A policy that allows everything: for made-up tables, in comparisons and tests.

@@ -20,7 +20,7 @@ from mpc_spearman.config.fields import (
     setting,
     whole,
 )
-from mpc_spearman.config.scale import Grant
+from mpc_spearman.config.levels import Grant
 
 Protocol = Literal["mpc", "he"]
 Estimator = Literal["tie_corrected", "paper"]

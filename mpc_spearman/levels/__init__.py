@@ -1,13 +1,13 @@
 """The levels of ``reveal``, one module each: what parties contribute, and C opens, computes and passes on.
 
 `level` is the contract. To add a level, write a module with a `Level`, both of the level's name, and give
-that name its place in :mod:`mpc_spearman.config.scale`.
+that name its place in :mod:`mpc_spearman.config.levels`.
 """
 
 from importlib import import_module
 
 from mpc_spearman.config import Plan
-from mpc_spearman.config.scale import PLACES
+from mpc_spearman.config.levels import PLACES
 from mpc_spearman.findings.findings import Findings, RoleName
 from mpc_spearman.levels.level import Level
 from mpc_spearman.parties import Role

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mpc_spearman.config import Plan, PlanSource, load_plan
-from mpc_spearman.config.scale import GRANTS, within
+from mpc_spearman.config.levels import GRANTS, within
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
