@@ -79,6 +79,8 @@ class Level(ABC):
     findings: ClassVar[type[Findings]]
     #: Whether its results are of single features of the target, whose names C gets and passes on.
     of_features: ClassVar[bool] = True
+    #: Whether its results are over all sources, so that every receiver gets the same ones.
+    over_all_sources: ClassVar[bool] = False
     #: The roles that state how many of their features are not constant.
     states_defined: ClassVar[tuple[Role, ...]] = (Role.SOURCE, Role.TARGET)
     #: What the coordinator learns by opening, in words for the table of who learns what.

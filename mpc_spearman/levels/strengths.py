@@ -64,6 +64,7 @@ class Strengths(Level):
     """C opens V_q = Σ_s ⟨v_s, y_q⟩ of every target column, and computes strengths and the ranking."""
 
     name: ClassVar[Reveal] = "strengths"
+    over_all_sources = True
     findings: ClassVar[type[Findings]] = shown.Strengths
     opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (

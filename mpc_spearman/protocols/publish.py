@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from secrets import token_bytes
 from typing import Any, cast
 
-from mpc_spearman.config import within
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels import level_of
+from mpc_spearman.levels import LEVELS, level_of
 from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
@@ -37,8 +36,8 @@ def publish(run: Run, numbers: Numbers, descriptions: Descriptions, shapes: Shap
         if fields is None:
             continue
         given, fresh, is_source = terms.granted[peer.role], token_bytes(32), peer.role is Role.SOURCE
-        alone = not within(given, "strengths")  # at a source it is about its own columns
-        kind, own_rows = given if alone else "strengths", None
+        alone = not LEVELS[given].over_all_sources  # at a source it is about its own columns
+        kind, own_rows = given if alone else "over all sources", None
         if alone and is_source and run.plan.results.strongest is not None:  # of its own pairs
             kind, own_rows = f"{kind} of {peer.name}", shapes.rows(peer)
         if kind not in copies:

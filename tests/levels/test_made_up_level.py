@@ -26,10 +26,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     shutil.copytree(PACKAGE, home / "mpc_spearman", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(__file__).parent / "balance.py", home / "mpc_spearman" / "levels")
-    scale = home / "mpc_spearman" / "config" / "scale.py"
-    text, count = re.subn(r'(    "canonical": Place\(.*\n)', rf"\1{LINE}", scale.read_text())
+    order = home / "mpc_spearman" / "config" / "levels.py"
+    text, count = re.subn(r'(    "canonical": Place\(.*\n)', rf"\1{LINE}", order.read_text())
     assert count == 1
-    scale.write_text(text)
+    order.write_text(text)
     a = pd.DataFrame({"id": range(50), "u": range(50), "v": [i * 7 % 50 for i in range(50)]})
     b = pd.DataFrame({"id": range(50), "up": range(50), "mixed": [-i * 7 % 50 for i in range(50)]})
     for name, table in (("A", a), ("B", b)):
