@@ -55,10 +55,10 @@ class Results(Section):
     )
     strongest: Count | None = setting(
         "Pass on only so many results to each receiver, the strongest: pairs where it is granted "
-        "`coefficients`, features where it is granted `strengths`. Few of many then carry less noise. They "
-        "are chosen at random, the stronger the likelier: docs/guarantee.md#the-strongest-only. Only at "
-        "`reveal: coefficients` and `differences`. The coordinator needs OpenDP: `pip install "
-        "'mpc_spearman[strongest]'`.",
+        "`coefficients`, features where it is granted `strengths`; all, if there are no more. "
+        "Few of many carry less noise (`explain` says how much). They are chosen at random, the stronger the "
+        "likelier: docs/guarantee.md#the-strongest-only. Only at `reveal: coefficients` and `differences`. "
+        "The coordinator needs OpenDP: `pip install 'mpc_spearman[strongest]'`.",
         None,
         "a whole number from 1 to 1000",
         ge=1,

@@ -105,8 +105,8 @@ class CoefficientTables(Strengths):
             stated = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), copy.n))
         weak = weakened_pairs(stated, *rho.shape)
         p = pvalues.pvalues(rho, **pairs)
-        tests = None
-        if copy.chosen:
+        tests, chosen = None, copy.chosen(rho.size) is not None
+        if chosen:
             tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
             tests = int(np.broadcast_to(tested, rho.shape).sum())
         q = pvalues.qvalues(p, tests)
@@ -123,7 +123,7 @@ class CoefficientTables(Strengths):
             **({} if stated is None else {"ranges": stated}),
         }
         sampling = 1 / (copy.n - 1)
-        if not copy.chosen and np.nanmedian(np.square(pairs["noise"])) > sampling:
+        if not chosen and np.nanmedian(np.square(pairs["noise"])) > sampling:
             guesses = best_guesses(rho, np.square(pairs["noise"]) + sampling)
             derived["guesses"] = pd.DataFrame(guesses, matrix.index, matrix.columns)
         return derived
@@ -131,7 +131,7 @@ class CoefficientTables(Strengths):
     @classmethod
     def _ranks(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Test strengths; means of |ρ| with noise by their squares, as far as the whole matrix is known."""
-        if copy.chosen:
+        if copy.chosen(tables["coefficients"].size):
             return {}  # strengths are of the chosen pairs alone
         if not cls.by_squares(copy, tables):
             return super().follow(copy, tables)

@@ -58,9 +58,8 @@ class Coefficients(CoefficientTables):
     def warnings(self) -> list[str]:
         stated = self.held.get("ranges")
         names = [] if stated is None else [": ".join(label) for label in stated.index[stated["weakened"]]]
-        chosen = self.copy.chosen
         return [
-            *(result_warnings.chosen("pairs", chosen, self.matrix.size) if chosen else []),
+            *(result_warnings.chosen("pairs", self.chosen, self.matrix.size) if self.chosen else []),
             *result_warnings.weakened(names),
             *result_warnings.pvalues(**self.evidence),
             *([result_warnings.noise("the coefficients")] if self.noise_ratio() > 1 else []),
@@ -78,12 +77,16 @@ class Coefficients(CoefficientTables):
         return super().precision()
 
     @property
+    def chosen(self) -> int | None:
+        return self.copy.chosen(self.matrix.size)
+
+    @property
     def mean(self) -> str:
         return "root mean square ρ" if self.by_squares(self.copy, self.held) else super().mean
 
     @property
     def over(self) -> str:
-        return " of the pairs that are here" if self.copy.chosen else super().over
+        return " of the pairs that are here" if self.chosen else super().over
 
     def headline(self) -> str:
         if self.matrix.isna().all(axis=None):
@@ -231,7 +234,7 @@ class Coefficients(CoefficientTables):
             about=f"Rank correlation ρ of every {whose} (rows) with every feature of "
             f"{printable(self.copy.target)} (columns, in the order of the ranking). Underlined are the "
             "pairs that have a full point above. Empty cells are undefined: one of the two columns is "
-            f"constant{_UNCHOSEN if self.copy.chosen else ''}. Hover over a cell for its names and numbers.",
+            f"constant{_UNCHOSEN if self.chosen else ''}. Hover over a cell for its names and numbers.",
             matrix=Matrix(
                 values,
                 q <= RATE,

@@ -31,10 +31,10 @@ class Copy:
         if self.party not in of_role[self.role]:
             raise ValueError(f"{self.party} is not the {self.role} of its plan")
 
-    @property
-    def chosen(self) -> int | None:
-        """How many results this copy has, chosen as the strongest (`results.strongest`); None for all."""
-        return None if self.role == "coordinator" else self.plan.results.strongest
+    def chosen(self, items: int) -> int | None:
+        """Return how many of so many items are here, chosen as the strongest; None if all are here."""
+        k = None if self.role == "coordinator" else self.plan.results.strongest
+        return None if k is None or k >= items else k
 
     @property
     def sources(self) -> list[str]:

@@ -115,6 +115,11 @@ class Strengths(Ranking):
     # --- what is said
 
     @property
+    def chosen(self) -> int | None:
+        """How many results were chosen as the strongest and are here; None if all are here."""
+        return self.copy.chosen(len(self.held["strengths"]))
+
+    @property
     def mean(self) -> str:
         """What a strength is, in words."""
         return MEANS[self.plan.strength]
@@ -135,9 +140,9 @@ class Strengths(Ranking):
 
     def warnings(self) -> list[str]:
         said = [result_warnings.noise("the strengths")] if self.noise_ratio() > 1 else []
-        if self.copy.chosen is None:
+        if self.chosen is None:
             return said
-        return [*result_warnings.chosen("features", self.copy.chosen, len(self.held["strengths"])), *said]
+        return [*result_warnings.chosen("features", self.chosen, len(self.held["strengths"])), *said]
 
     def headline(self) -> str:
         top = float(self.ranking["strength"][0])
@@ -236,7 +241,7 @@ class Strengths(Ranking):
             drawn = f" The vertical mark is the {other[0]}, on the bar's side."
         counts = sorted({*self.held["counts"]} - {0}) if "counts" in self.held else []
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
-        undefined = _UNDEFINED if self.copy.chosen is None else _NOT_CHOSEN
+        undefined = _UNDEFINED if self.chosen is None else _NOT_CHOSEN
         lines = [
             Line(row, value, mark=mark, note=undefined if math.isnan(value) else "")
             for row, value, mark in zip(
@@ -269,14 +274,13 @@ def rank_table(
     `correlations`, (m_B, m_B), are of the features with each other, if this copy knows them.
     """
     variances = difference_variances(sampling, noise, correlations)
-    first, last = rank_ranges(values, variances, copy.plan.confidence, copy.plan.order)
-    if copy.chosen:  # what was not chosen may have any rank
-        first, last = np.ones_like(first), np.full_like(last, len(values))
+    chosen = copy.chosen(len(values)) is not None
+    first, last = rank_ranges(values, variances, copy.plan.confidence, copy.plan.order, withheld=chosen)
     columns = {
         "first": first,
         "last": last,
         "p": p,
-        "q": qvalues(p, len(values) if copy.chosen else None),
+        "q": qvalues(p, len(values) if chosen else None),
         "guess": guesses,
     }
     return pd.DataFrame(columns, features)

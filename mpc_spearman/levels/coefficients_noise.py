@@ -17,7 +17,7 @@ from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.noise import in_digits, noisy, numbers_of_a_value
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
-from mpc_spearman.privacy.choice import chosen
+from mpc_spearman.privacy.choice import chosen, noise_factor
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.privacy.scales import Scales, add_scales, deviations, stack_scales, untied_range
 from mpc_spearman.statistics import estimators, strengths
@@ -80,50 +80,40 @@ class CoefficientsNoise(Level):
         self, ratios: Floats, descriptions: Descriptions, shapes: Shapes, own_rows: slice | None
     ) -> tuple[Floats, Floats]:
         """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
-        k, loss = self.plan.results.strongest, self._loss_of_noise
+        k, loss = self.plan.results.strongest, self.plan.privacy.loss
         exact = self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
         defined = np.outer(stack_scales(shapes.of_sources).widths > 0, shapes.of_target.widths > 0)
-        s = self.deviations(shapes)
-        if k is not None:
-            s, ranges = self._of_few(stack_scales(shapes.of_sources), shapes, k)
+        s, rows = self.deviations(shapes), own_rows if own_rows is not None else slice(None)
+        items = defined[rows].size
+        if k is not None and k < items:
+            loss /= 2  # the other half is for the choice
+            sources, target = stack_scales(shapes.of_sources), shapes.of_target
+            s = s * noise_factor(k, items, sources.spread * target.spread)
             among = np.zeros_like(defined)
-            among[own_rows if own_rows is not None else slice(None)] = True
-            defined = chosen(exact, ranges, defined & among, k, loss)
+            among[rows] = defined[rows]
+            defined = chosen(exact, np.outer(sources.widths, target.widths), among, k, loss)
         return noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
 
     def _noisy_means(
         self, ratios: Floats, descriptions: Descriptions, shapes: Shapes
     ) -> tuple[Floats, Floats, Ints]:
         """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
-        k, loss, averaged = self.plan.results.strongest, self._loss_of_noise, self._averaged(shapes)
-        has = (shapes.of_target.widths > 0) & (stack_scales(shapes.of_sources).widths > 0).any()
+        k, loss = self.plan.results.strongest, self.plan.privacy.loss
+        averaged, target = self._averaged(shapes), shapes.of_target
+        has = (target.widths > 0) & (stack_scales(shapes.of_sources).widths > 0).any()
         means, both = self._means(ratios, descriptions, shapes)
         s = deviations(both, shapes.of_multiplied(shapes.target), loss)[0]
-        if k is not None:
-            few, ranges = self._of_few(both, shapes, k)
-            s, has = few[0], chosen(means[None], ranges, has[None], k, loss)[0]
+        if k is not None and k < shapes.m_target:
+            loss /= 2
+            s = s * noise_factor(k, shapes.m_target, both.spread * target.spread)
+            has = chosen(means, both.widths[0] * target.widths, has, k, loss)
         most = 1 + float(self._limit(shapes).max())
         mu, s = noisy(np.where(has, means, math.nan) / averaged, s / averaged, loss, most)
         return mu, s, np.where(has, averaged, 0)
 
-    @property
-    def _loss_of_noise(self) -> float:
-        """The privacy loss that is left for noise: half of it, if the other half is for a choice."""
-        return self.plan.privacy.loss / (1 if self.plan.results.strongest is None else 2)
-
     def _averaged(self, shapes: Shapes) -> int:
         """Return how many columns of the sources are not constant, or 1."""
         return max(1, int((stack_scales(shapes.of_sources).widths > 0).sum()))
-
-    def _of_few(self, rows: Scales, shapes: Shapes, k: int) -> tuple[Floats, Floats]:
-        """Return the noise that each of k chosen numbers needs, for half the loss, and R_p·R_q of each.
-
-        Each changes by at most R_p·R_q if two rows are exchanged, and all together, in these, by at most
-        √(D_A·D_B).
-        """
-        ranges: Floats = np.outer(rows.widths, shapes.of_target.widths)
-        spread = min(k, rows.spread * shapes.of_target.spread)
-        return ranges * math.sqrt(spread / self.plan.privacy.loss) * (1 + 2.0**-30), ranges
 
     def _means(self, ratios: Floats, descriptions: Descriptions, shapes: Shapes) -> tuple[Floats, Scales]:
         """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""

@@ -26,6 +26,7 @@ from mpc_spearman.levels.inputs import InputNoise, foresee, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.advice import on_inputs
+from mpc_spearman.privacy.choice import noise_factor
 from mpc_spearman.privacy.scales import (
     Grid,
     Scales,
@@ -286,7 +287,10 @@ class Level(ABC):
         sides = (Role.SOURCE, Role.TARGET) if role is Role.SOURCE else (Role.TARGET, Role.SOURCE)
         adding = (self.role_on_inputs(sides[0]), self.role_on_inputs(sides[1]))
         known = (self.plan.privacy.loss, n, others if of_values else None)
+        k, spread = self.plan.results.strongest, own_scales.spread * other_scales.spread
+        items = len(moving) * others if numbers == "coefficients" else shapes.m_target
         noise = np.where(moving, foresee(own_scales, other_scales, lengths, adding, *known), 0.0)
+        noise *= noise_factor(k, items, spread)
         if any(adding):
             less = "Use many more rows, or noise: results"
         return Foreseen.of(numbers, noise, error, less, of_coefficients=True)
@@ -354,7 +358,8 @@ class Level(ABC):
             return "exact, without noise"
         of, k = grant, self.plan.results.strongest
         if k is not None:
-            of = f"the {k} strongest {'pairs' if grant == 'coefficients' else 'features'}, chosen with noise,"
+            what = "pairs" if grant == "coefficients" else "features"
+            of = f"the {k} strongest {what} (all, if there are no more), chosen with noise,"
         noise = f"the coordinator's noise{self._with_inputs()}"
         return f"{of} with {noise}, whose standard deviation each receiver gets"
 

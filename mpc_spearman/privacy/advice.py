@@ -7,9 +7,11 @@ up to their number), and ties widen a column's range, so such tables need more r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 from mpc_spearman.config import Plan
+from mpc_spearman.privacy.choice import noise_factor
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import SLACK, untied_range
 from mpc_spearman.statistics.explained import SPREAD
@@ -50,17 +52,46 @@ def noise_ratio(plan: Plan, rows: int, source: int, target: int) -> float:
             products, other = source * target, other_apart
         noise = 2 * (apart * other / mu) ** 2  # of both owners
         return math.sqrt(2 * products) * (noise + 1 / rows) / SPREAD
-    granted, columns = (plan.results.target, plan.results.sources), source * sources
-    if "coefficients" in granted:
+    columns = source * sources
+    if passes_pairs(plan):
         diameters = math.sqrt(typical_diameter(columns, rows) * of_target)
+        diameters *= factor_of_choice(plan, rows, source, target)
         if plan.privacy.unit == "value":
             diameters = math.sqrt(max(columns, target))
         return width**2 * diameters / mu * math.sqrt(rows - 1)
     of_mean = min(width, 2 * math.sqrt(2 * math.log(rows) / (rows * columns)))
-    noises = 1  # those of C, or of all owners but the receiver
+    noises = factor_of_choice(plan, rows, source, target) ** 2  # of C, or of all owners but the receiver
     if plan.reveal in ("strengths", "ranking"):
-        noises = sources if "strengths" in granted else sources + 1
+        noises = sources if "strengths" in (plan.results.target, plan.results.sources) else sources + 1
     return of_mean * width * math.sqrt(noises * of_target * columns * (rows - 1)) / mu
+
+
+def factor_of_choice(plan: Plan, rows: int, source: int, target: int) -> float:
+    """Return the noise of what ``results.strongest`` passes on, in multiples of that of all."""
+    columns, of_target = source * len(plan.parties.sources), typical_diameter(target, rows)
+    if passes_pairs(plan):
+        spread = typical_diameter(columns, rows) * of_target
+        return noise_factor(plan.results.strongest, columns * target, spread)
+    return noise_factor(plan.results.strongest, target, of_target)
+
+
+def passes_pairs(plan: Plan) -> bool:
+    """Return whether a data party gets coefficients."""
+    return "coefficients" in (plan.results.target, plan.results.sources)
+
+
+def on_choice(plan: Plan, sizes: Sequence[tuple[int, int]]) -> list[str]:
+    """Say how much noise the strongest results have, if a plan passes on only these."""
+    k, what = plan.results.strongest, "pairs" if passes_pairs(plan) else "features"
+    if k is None:
+        return []
+    factors = [factor_of_choice(plan, rows_needed(plan, *size), *size) for size in sizes]
+    of_each = ", ".join(
+        f"{source} × {target} columns {factor:.2g}{' (there are no more, so all)' if factor == 1 else ''}"
+        for (source, target), factor in zip(sizes, factors, strict=True)
+    )
+    hint = ". Where it is above 1, leave it out or choose fewer" if max(factors) > 1 else ""
+    return [f"noise of the {k} strongest {what}, in multiples of the noise of all: {of_each}{hint}"]
 
 
 def rows_needed(plan: Plan, source: int, target: int) -> int:
@@ -101,14 +132,13 @@ def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
 
 
 def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
-    """Say in a sentence how many rows columns of some sizes need, or of `EXAMPLES`; nothing without noise."""
+    """Say how many rows columns of some sizes need, or of `EXAMPLES`; nothing without noise."""
     if plan.results.precision == "exact":
         return []
-    names = on_inputs(plan)
+    names, sizes = on_inputs(plan), sizes or tuple((m, m) for m in EXAMPLES)
     rows_for = rows_on_inputs if names else rows_needed
     rows = ", ".join(
-        f"{source} × {target} columns about {rows_for(plan, source, target):,}"
-        for source, target in sizes or [(m, m) for m in EXAMPLES]
+        f"{source} × {target} columns about {rows_for(plan, source, target):,}" for source, target in sizes
     )
     if names:
         return [
@@ -118,5 +148,6 @@ def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
     each = " for each source and the target" if len(plan.parties.sources) > 1 else ""
     return [
         f"rows needed{each}, so that noise is no larger than chance variation: {rows}; more if "
-        "columns are related or have many ties"
+        "columns are related or have many ties",
+        *on_choice(plan, sizes),
     ]

@@ -2,7 +2,8 @@
 
 OpenDP's noisy top k adds Gumbel noise to every score and returns the k largest (Durfee and Rogers, NeurIPS
 2019), in exact arithmetic. If an exchange of two rows changes each score by at most Δ, noise of scale σ costs
-k·(2Δ/σ)²/8 of the privacy loss. OpenDP is imported only where a choice is made.
+k·(2Δ/σ)²/8 of the privacy loss. OpenDP is imported only where a choice is made. Of k numbers or
+fewer nothing is chosen.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ from mpc_spearman.statistics.columns import Flags, Floats, Ints
 
 #: Scores are rounded to multiples of 2^-20.
 _BITS = 20
+
+
+def noise_factor(k: int | None, items: int, spread: float) -> float:
+    """Return the noise of the k strongest of some items, in multiples of that of all.
+
+    `spread` is D_A·D_B. An exchange of rows changes all items together by at most √(D_A·D_B), in units of
+    what it changes one of them, and k of them also by at most √k. Half of the loss is left for noise. Of
+    no more than k items, and without k, nothing is chosen.
+    """
+    return math.sqrt(2 * min(k, spread) / spread) if k is not None and k < items else 1.0
 
 
 def strongest(scores: Floats, k: int, loss: float) -> Ints:

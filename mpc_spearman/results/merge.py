@@ -61,7 +61,7 @@ def _check_mergeable(folder: Path, result: Result) -> None:
         ),
         (why, f"{why}. {result.lacks()}" if result.lacks() else why),
         (
-            result.findings.copy.chosen is not None,
+            result.findings.plan.results.strongest is not None,
             "it holds the strongest results alone (results.strongest), and tests of a merged result do not "
             "allow for a choice in each run",
         ),

@@ -52,7 +52,12 @@ def difference_variances(
 
 
 def rank_ranges(
-    strengths: Floats, variances: Floats, confidence: float, order: Order = "descending"
+    strengths: Floats,
+    variances: Floats,
+    confidence: float,
+    order: Order = "descending",
+    *,
+    withheld: bool = False,
 ) -> tuple[Ints, Ints]:
     """Return the first and the last place that each of m features can have, from 1.
 
@@ -60,15 +65,18 @@ def rank_ranges(
     difference is more than z = Φ⁻¹(1 - α/(m(m-1))) standard deviations, for all m(m-1) ordered pairs
     (Bonferroni; as Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91, 2024, at each step).
 
-    `strengths`, (m,), are NaN where undefined, and these come last; `variances`, (m, m), are of differences.
+    `strengths`, (m,), are NaN where undefined, and these come last; or, with `withheld`, where they were not
+    among those passed on as the strongest, and these may have any place. `variances`, (m, m), are of
+    differences.
     """
     from scipy.special import ndtri
 
     known = ~np.isnan(strengths)
-    m, all_of = int(known.sum()), len(strengths)
+    all_of = len(strengths)
+    m = all_of if withheld else int(known.sum())
     z = -float(ndtri((1 - confidence) / max(m * (m - 1), 1)))
     values = np.where(known, strengths, 0.0) * (1 if order == "descending" else -1)
     both = known[:, None] & known
     ahead = both & (values[:, None] - values > z * np.sqrt(variances))  # of row over column
     first, last = 1 + ahead.sum(axis=0), m - ahead.sum(axis=1)
-    return np.where(known, first, m + 1), np.where(known, last, all_of)
+    return np.where(known, first, 1 if withheld else m + 1), np.where(known, last, all_of)

@@ -60,3 +60,12 @@ def test_advice_names_numbers_where_there_is_noise() -> None:
     assert "20 × 20 columns about 2,600;" in said
     assert advice(plan(reveal="strengths"))[0].count("columns about") == 3
     assert advice(plan(reveal="strengths", **EXACT)) == []
+
+
+def test_advice_says_where_the_strongest_alone_have_more_noise_than_all() -> None:
+    strongest = plan(reveal="coefficients", results={"target": "coefficients", "strongest": 12})
+    _, said = advice(strongest)
+    assert "5 × 5 columns 1.4, 20 × 20 columns 0.62" in said
+    assert "leave it out or choose fewer" in said
+    _, said = advice(strongest, (3, 4))
+    assert said.endswith("3 × 4 columns 1 (there are no more, so all)")

@@ -124,6 +124,23 @@ def test_receivers_get_the_strongest_alone_and_are_told_so(opendp: Any) -> None:
     assert q == pytest.approx(min(1, 12 * p))  # of 12 pairs without a constant column
 
 
+def test_nothing_is_chosen_of_as_many_as_there_are() -> None:
+    """Then copies are as those without `strongest`: the noise of all numbers, and no word of a choice."""
+    rng, n = np.random.default_rng(6), 300
+    tables = {
+        "A": table(a=rng.normal(size=n), b=rng.normal(size=n)),
+        "B": table(x=rng.normal(size=n), y=rng.normal(size=n)),
+    }
+    asked = {**STRONGEST, "sources": "coefficients", "strongest": 4}
+    ended = run_in_memory(plan(results=asked), tables)
+    without = run_in_memory(plan(results={**asked, "strongest": None}), tables).result("B")
+    for party in "AB":
+        result = ended.result(party)
+        assert result.noise.equals(without.noise)
+        assert not any("chosen" in line for line in result.warnings)
+        assert result.coefficients.notna().all(axis=None)
+
+
 @pytest.mark.parametrize(
     ("settings", "key"),
     [

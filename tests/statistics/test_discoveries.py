@@ -181,6 +181,13 @@ def test_ranges_by_hand() -> None:
         [1, 4, 5, 3, 3],
     ]
     assert rank_ranges(np.array([0.3]), np.zeros((1, 1)), CONFIDENCE) == (1, 1)
+    values = np.array([0.5, np.nan, 0.1])
+    undefined, withheld = (
+        np.stack(rank_ranges(values, np.full((3, 3), 1e-4), CONFIDENCE, withheld=each)).T.tolist()
+        for each in (False, True)
+    )
+    assert undefined == [[1, 1], [3, 3], [2, 2]]
+    assert withheld == [[1, 2], [1, 3], [2, 3]]  # the withheld one can be anywhere
 
 
 def test_a_difference_varies_as_own_correlations_say() -> None:
