@@ -100,10 +100,10 @@ class Coefficients(CoefficientsNoise):
         if not self._any_inputs:
             return None if n <= self.whole_rows else Encoding.coefficients(n)
         of_sources = [m for source, m in shapes.features.items() if self.adds_to_inputs(source)]
-        source = inputs.reach(max(of_sources), loss) if of_sources else 0.0
-        target = inputs.reach(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
-        room = inputs.room(source, target, n)
-        return Encoding.coefficients(n, room, source_noise=source, target_noise=target)
+        source = inputs.element_noise(max(of_sources), loss) if of_sources else 0.0
+        target = inputs.element_noise(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
+        result_noise = inputs.product_noise(source, target, n)
+        return Encoding.coefficients(n, result_noise, source_noise=source, target_noise=target)
 
     def error(self, n: int) -> float:
         """Return how far coefficients are from exact ones, at most, without noise on inputs."""
@@ -164,7 +164,7 @@ class Coefficients(CoefficientsNoise):
         exact = scales.sum_grid(n, features) if of_sum else scales.column_grid(n, self.plan.estimator)
         if not field.startswith("multiplied"):
             return exact
-        most = inputs.reach(features, self.plan.privacy.loss)
+        most = inputs.element_noise(features, self.plan.privacy.loss)
         return inputs.grid(exact, features * most if of_sum else most)
 
     def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:

@@ -1,4 +1,4 @@
-"""What data parties tell the coordinator about their columns, as far as a level lets it know."""
+"""The data parties' descriptions of their columns, as far as a level lets the coordinator know them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mpc_spearman.statistics.columns import Floats
 
 @dataclass(frozen=True)
 class Description:
-    """What a data party told the coordinator about its columns; empty if withheld."""
+    """A data party's description of its columns for the coordinator; empty fields were not sent."""
 
     names: tuple[str, ...] = ()
     ties: tuple[int, ...] = ()
@@ -27,24 +27,24 @@ class Description:
     stated_ties: tuple[int, ...] = ()
     stated_skewness: tuple[float, ...] = ()
     gaps: tuple[float, ...] = ()
-    #: The largest share of missing cells of its columns, if these shares are not told.
+    #: The largest share of missing cells of its columns, if these shares are not sent.
     most_gaps: float = 0.0
     #: For proved vectors: each column's length (`mpc_spearman.privacy.statements`).
     lengths: tuple[float, ...] = ()
-    #: By what each column, and their sum, is multiplied in what is passed on.
+    #: The factors of each column, and of their sum, in the numbers that are passed on.
     factors: tuple[float, ...] = ()
     sum_factor: float = 1.0
 
 
 @dataclass(frozen=True)
 class Descriptions:
-    """What all data parties told the coordinator, the sources in the plan's order; elsewhere nothing."""
+    """All data parties' descriptions, the sources in the plan's order; empty but at the coordinator."""
 
     sources: tuple[Description, ...] = ()
     target: Description = field(default_factory=Description)
 
     def of_sources(self, what: str) -> list[Any]:
-        """Return one thing of the columns of all sources."""
+        """Return the values of one field of all sources' descriptions."""
         return [value for source in self.sources for value in getattr(source, what)]
 
     def tie_shares(self, n: int) -> Floats:

@@ -50,9 +50,9 @@ class Differences(Coefficients):
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
     def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
-        """Return them from sums of squared differences: 2S = (N - T_x) + (N - T_y) - Q.
+        """Return ratios from sums of squared differences Q: 2S = (N - T_x) + (N - T_y) - Q.
 
-        Of impossible differences too, cut at what ranks can give: noise has to hide whether they are.
+        Impossible differences, clipped, have ratios too: noise must hide that they are impossible.
         """
         n, norms = shapes.n, self._norms(descriptions, shapes.n)
         squares = (

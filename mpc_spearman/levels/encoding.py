@@ -47,7 +47,7 @@ class Encoding:
     #: G.
     target_scale: int
     #: How large the noise of all owners can be, in F·G·m; 0 without noise.
-    room: float = 0.0
+    result_noise: float = 0.0
     #: How large noise on inputs can be in one element, in F·m at a source and in G at the target.
     source_noise: float = 0.0
     target_noise: float = 0.0
@@ -68,7 +68,7 @@ class Encoding:
         sources: int,
         estimator: Estimator,
         defined: int,
-        room: float = 0.0,
+        result_noise: float = 0.0,
         **noise: float,
     ) -> Encoding:
         """Choose F and G for ``strengths`` and ``ranking``, for any columns; `BoundError` if too small.
@@ -77,19 +77,19 @@ class Encoding:
         """
         averaged = columns if estimator == "paper" else defined
         root = _root(encoded_rows(n, estimator), estimator)
-        finest = math.isqrt(int(LARGEST / (1 + room))) >> 1
+        finest = math.isqrt(int(LARGEST / (1 + result_noise))) >> 1
         scale = max(1, min(1 << (n.bit_length() + _FINER), finest))
-        # F·m·(1 + 2^-20)·(G + r) + F·G·m·room and what does not grow with F
+        # F·m·(1 + 2^-20)·(G + r) + F·G·m·result_noise, and terms that do not grow with F
         left = LARGEST - (sources * root + 2) * (scale + root) - 1
-        each = columns * (scale + root + scale * room) * (1 + 2.0**-19)
-        return cls(n, columns, sources, averaged, estimator, int(left / each), scale, room, **noise)
+        each = columns * (scale + root + scale * result_noise) * (1 + 2.0**-19)
+        return cls(n, columns, sources, averaged, estimator, int(left / each), scale, result_noise, **noise)
 
     @classmethod
-    def coefficients(cls, n: int, room: float = 0.0, **noise: float) -> Encoding:
+    def coefficients(cls, n: int, result_noise: float = 0.0, **noise: float) -> Encoding:
         """Choose F = G for products of two unit vectors, each one source column's strength by itself."""
         root = math.isqrt(n) + 1
-        scale = ((math.isqrt(int(LARGEST / (1 + room))) - root - 1) << 20) // ((1 << 20) + 1)
-        return cls(n, 1, 1, 1, "tie_corrected", scale, scale, room, **noise)
+        scale = ((math.isqrt(int(LARGEST / (1 + result_noise))) - root - 1) << 20) // ((1 << 20) + 1)
+        return cls(n, 1, 1, 1, "tie_corrected", scale, scale, result_noise, **noise)
 
     @property
     def rows(self) -> int:
@@ -98,13 +98,13 @@ class Encoding:
 
     @property
     def bounds(self) -> Bounds:
-        """Bounds of a source's and the target's vectors, and of what is opened or compared."""
+        """Bounds on a source's and the target's vectors, and on opened or compared integers."""
         root = _root(self.rows, self.estimator)
         of_source = math.ceil(self.source_noise * self.source_scale * self.columns)
         of_target = math.ceil(self.target_noise * self.target_scale)
         in_one_vector = math.ceil(sum_of_sizes(self.target_noise, self.n) * self.target_scale)
         return Bounds(
-            self._reach + 1 + of_source,
+            self._source_bound + 1 + of_source,
             self.target_scale + of_target,
             root * (self.target_scale + root) + in_one_vector,
             self.result_bound,
@@ -113,13 +113,13 @@ class Encoding:
     @property
     def noise_bound(self) -> int:
         """A bound on the noise of all owners together, in absolute value."""
-        return math.ceil(self.source_scale * self.target_scale * self.columns * Fraction(self.room))
+        return math.ceil(self.source_scale * self.target_scale * self.columns * Fraction(self.result_noise))
 
     @property
     def result_bound(self) -> int:
-        """A bound on what is opened or compared, in absolute value."""
+        """A bound on opened or compared integers, in absolute value."""
         root = _root(self.rows, self.estimator)
-        return (self._reach + self.sources * root) * (self.target_scale + root) + self.noise_bound
+        return (self._source_bound + self.sources * root) * (self.target_scale + root) + self.noise_bound
 
     @property
     def unit(self) -> int:
@@ -136,7 +136,7 @@ class Encoding:
         return source + target + (2 * self.averaged + 20) * 2.0**-53
 
     def source_vector(self, ranks: Ranks, factor: float = 1.0) -> Ints:
-        """Encode a source's columns in one vector, (1, rows), times a factor."""
+        """Return a source's columns encoded as one vector, (1, rows), times a factor."""
         vector = zeros_like(ranks.matrix, (1, self.rows), np.int64)
         norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
         for rows, part in parts(ranks.matrix, STRIP):
@@ -151,9 +151,9 @@ class Encoding:
         return vector
 
     def column_vectors(self, ranks: Ranks, factors: Floats | None = None) -> NDArray[np.signedinteger[Any]]:
-        """Encode the target's columns, (m_B, rows), each times its factor, constant ones as zeros.
+        """Return columns encoded, (m_B, rows), each times its factor, constant ones as zeros.
 
-        At ``coefficients`` the source's too. They are int32 if they fit.
+        They are the target's, at ``coefficients`` a source's too. They are int32 if they fit.
         """
         kind: type[np.signedinteger[Any]] = np.int32 if self.target_scale < 2**31 else np.int64
         vectors = zeros_like(ranks.matrix, (ranks.m, self.rows), kind)
@@ -179,9 +179,9 @@ class Encoding:
     ) -> tuple[Floats, Ints]:
         """Compute strengths, (m_B,), and how many coefficients each averages, from integers of any size.
 
-        NaN and 0 if no coefficient is defined, or if no honest inputs give this V, which are those beyond
-        `most`, (m_B,), in sums of coefficients, or beyond what any inputs give. Whether a run goes on must
-        not depend on what is opened. With noise strengths may be beyond ±1.
+        NaN and 0 if no coefficient is defined, or if no honest inputs give this V: it is beyond `most`,
+        (m_B,), in sums of coefficients, or beyond the bound for any inputs. That raises no error, because
+        opened values must not decide whether a run goes on. With noise strengths may be beyond ±1.
         """
         mu, counts = np.full(len(opened), math.nan), np.zeros(len(opened), dtype=np.int64)
         limits = [self.unit + math.ceil(self.unit * self.error) + self.noise_bound] * len(opened)
@@ -191,10 +191,10 @@ class Encoding:
         for q, (value, constant) in enumerate(zip(map(int, opened), target_constant, strict=True)):
             if self.unit and (self.estimator == "paper" or not constant) and abs(value) <= limits[q]:
                 mu[q], counts[q] = value / self.unit, self.averaged
-        return mu if self.room else np.clip(mu, -1.0, 1.0), counts
+        return mu if self.result_noise else np.clip(mu, -1.0, 1.0), counts
 
     @property
-    def _reach(self) -> int:
+    def _source_bound(self) -> int:
         """An integer not below F·m·(1 + 2^-20)."""
         most = self.source_scale * self.columns
         return most + (most >> 20) + 1
@@ -204,15 +204,15 @@ class Encoding:
 
 
 def encoded_rows(n: int, estimator: Estimator) -> int:
-    """Length of the vectors; it does not depend on the rest of the encoding."""
+    """Return the length of the vectors; it does not depend on the rest of the encoding."""
     return n + 2 if estimator == "paper" else n
 
 
 def _weight(estimator: Estimator) -> int:
-    """a²."""
+    """Return a²."""
     return 2 if estimator == "paper" else 1
 
 
 def _root(rows: int, estimator: Estimator) -> int:
-    """r, an integer above a·√rows."""
+    """Return r, an integer above a·√rows."""
     return math.isqrt(_weight(estimator) * rows) + 1

@@ -68,7 +68,7 @@ def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
 
 
 def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
-    """Declare what the owner of whitened columns tells of them."""
+    """Declare an owner's statements about its whitened columns."""
     return (
         Row(Kind.DESCRIPTION, (owner,), COORDINATOR, (rows.MOST_GAPS,)),
         *(Row(Kind.COLUMNS, (owner,), (receiver,), (KEPT,)) for receiver in receivers),
@@ -78,7 +78,7 @@ def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
 
 
 def result_rows(*fields: Field) -> tuple[Row, ...]:
-    """Declare what is passed on about each source, in fields whose first axis is sources.
+    """Declare the results about each source, in fields whose first axis is sources.
 
     The target gets all sources' values, a source its own.
     """
@@ -98,7 +98,7 @@ class Explained(Level):
 
     name: ClassVar[Reveal] = "explained"
     findings: ClassVar[type[Findings]] = shown.Explained
-    #: Of a source, which whitens its columns, another number matters.
+    #: Not the sources: they state how many directions their whitened columns have.
     states_defined: ClassVar[tuple[Role, ...]] = TARGET
     opens = (
         "how much of each target column a source's columns explain together (R²), and for every two target "
@@ -124,7 +124,7 @@ class Explained(Level):
     owners_add: ClassVar[bool] = True
     counts: ClassVar[str] = "directions of a source"
     precision = ("with the noise of the source and of the target", "exact, without noise")
-    #: What the result is called in sentences.
+    #: The name of the result in sentences.
     numbers: ClassVar[str] = "R²"
     whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE
 
@@ -261,11 +261,11 @@ class Explained(Level):
         return {"kurtosis": shapes.n * np.array([np.square(one, out=one).sum() for one in leverages])}
 
     def deviations(self, shapes: Shapes) -> Floats:
-        """Return s of either owner's noise in each of the k products of a source, (sources, m_B or 1)."""
+        """Return s of each owner's noise in each of the k products of a source, (sources, m_B or 1)."""
         return deviations(stack_scales(shapes.of_sources), shapes.of_target, self.plan.privacy.loss)
 
     def _steps(self, shapes: Shapes) -> Ints:
-        """Return that noise in steps of what is opened, rounded up."""
+        """Return the standard deviations in units of the opened integers, rounded up."""
         return np.ceil(self.deviations(shapes) * self.encoding(shapes).unit).astype(np.int64)
 
     def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
@@ -283,9 +283,9 @@ class Explained(Level):
         return whitened[0] if whitened else shapes.m_target
 
     def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
-        """Foresee how much noise and chance move R² of (or with) each own column, or Pillai's trace.
+        """Return how much noise and chance will move R² of (or with) each column, or Pillai's trace.
 
-        Uses all parties' scales or, if `shapes` has none, one's own.
+        It uses all parties' scales or, if `shapes` has none, this party's.
         """
         if shapes.scales:
             s = self.deviations(shapes).max(axis=0)
@@ -294,13 +294,13 @@ class Explained(Level):
         else:
             n, sources = shapes.n, len(shapes.features)
             others = shapes.m_target if role is Role.SOURCE else max(shapes.features.values())
-            mine, other = stated.defined, Role.SOURCE if role is Role.TARGET else Role.TARGET
+            count, other = stated.defined, Role.SOURCE if role is Role.TARGET else Role.TARGET
             width = 2 * math.sqrt(min(0.5, 3 * others / n))
             if other not in self.whitening_roles:
                 width, others = untied_range(n) * math.sqrt(others), 1
-            own_scales = self.grid(role, "ranges", n, len(stated.constant), mine).scales(stated.vectors)
+            own_scales = self.grid(role, "ranges", n, len(stated.constant), count).scales(stated.vectors)
             s = deviations(Scales(np.array([width])), own_scales, self.plan.privacy.loss)[0]
-            s, k = s * math.sqrt(sources), others * (mine if role in self.whitening_roles else 1)
+            s, k = s * math.sqrt(sources), others * (count if role in self.whitening_roles else 1)
         noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), len(stated.constant))
         error = math.sqrt(2 * k) / shapes.n
         most = float(np.median(noise)) + error

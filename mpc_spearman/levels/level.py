@@ -44,24 +44,24 @@ from mpc_spearman.wire.kinds import Row
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The noise that numbers about one's own columns will have, foreseen from these columns alone."""
+    """The noise to expect in numbers about an owner's columns, computed from these columns alone."""
 
-    #: What they are, in words.
+    #: What these numbers are, in words.
     numbers: str
-    #: Its standard deviation, (m,); 0 of a constant column.
+    #: The noise's standard deviation, (m,); 0 for a constant column.
     noise: Floats
     #: How much such a number of unrelated columns varies by chance.
     error: float
-    #: What to tell the owner if rows are too few for this noise; else empty.
+    #: A warning if there are too few rows for this noise; else empty.
     too_few: str = ""
-    #: Whether they are coefficients or their means, which have standard errors and tests.
+    #: Whether the numbers are coefficients or their means, which have standard errors and tests.
     of_coefficients: bool = False
 
     @classmethod
     def of(
         cls, numbers: str, noise: Floats, error: float, less: str, *, of_coefficients: bool = False
     ) -> Foreseen:
-        """Foresee noise; if most of it exceeds chance, advise the owner to do what `less` says."""
+        """Return noise with a warning if most of it exceeds chance; `less` says how to get less noise."""
         ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
         too_few = f"noise will be {ratio:.3g} times the sampling error. {less}" if ratio > 1 else ""
         return cls(numbers, noise, error, too_few, of_coefficients)
@@ -90,12 +90,11 @@ class Level(ABC):
     sent: ClassVar[tuple[Row, ...]] = ()
     #: The fields of results for a party that is granted this level, or one above it.
     granted: ClassVar[tuple[Row, ...]] = ()
-    #: Whether owners add noise before anything is opened; else the coordinator has exact numbers, and adds
-    #: it.
+    #: Whether owners add noise before anything is opened; else the coordinator adds it to exact numbers.
     owners_add: ClassVar[bool] = False
     #: What `behind` counts.
     counts: ClassVar[str] = "source columns that are not constant"
-    #: How precise what the coordinator opens is, with noise and without.
+    #: How precise the opened numbers are, with noise and without.
     precision: ClassVar[tuple[str, str]]
     #: The roles that mix their columns by a random rotation before sharing them.
     whitening_roles: ClassVar[tuple[Role, ...]] = ()
@@ -129,38 +128,38 @@ class Level(ABC):
         return shapes.defined_sources
 
     def admit_own(self, owner: Party, count: int, shapes: Shapes) -> None:  # noqa: B027 - most refuse nothing
-        """Refuse what one owner's `counted` columns alone make impossible; `BoundError`."""
+        """Raise `BoundError` if one owner's columns alone, `count` of them, make the result impossible."""
 
     def admit(self, shapes: Shapes) -> None:
-        """Refuse what cannot be computed, once all have described their columns; `BoundError`."""
+        """Raise `BoundError`, once all owners have stated their scales, if the result cannot be computed."""
         self.computation(shapes)
 
     # --- noise (docs/guarantee.md)
 
     @property
     def noisy(self) -> bool:
-        """Whether what is passed on has noise."""
+        """Whether the numbers that are passed on have noise."""
         return self.plan.results.precision != "exact"
 
     def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:
-        """Compute what a data party states about its columns, from the ranks of its whole table.
+        """Return a data party's statements about its columns, from the ranks of its whole table.
 
-        It states each range by a factor, (m,), larger than it is (``policy.range``).
+        Each range is stated larger by a factor, (m,), of ``policy.range``.
         """
         return state_columns(self.plan, ranks, factors)
 
     def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
-        """Return which of the stated scales a data party sends, by the message field that carries them."""
+        """Return the stated scales that a data party sends, by field of the message."""
         return {"ranges": stated.vectors}
 
     @abstractmethod
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
-        """Return which ranges a data party of so many features can state in a message field."""
+        """Return the grid of ranges that a data party of so many features can state in a message field."""
 
     def factors(self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements) -> Factors:
-        """Return by what a data party's vectors are multiplied, from its ranks of the rows of the run.
+        """Return the factors of a data party's vectors, from its ranks of the rows of the run.
 
-        Only its owner knows them, except that C makes exact coefficients and applies the factors itself.
+        Only the owner knows them, except where C computes exact coefficients and applies the factors.
         """
         if not self.noisy:
             return Factors(np.ones(ranks.m))
@@ -170,7 +169,7 @@ class Level(ABC):
         return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)
 
     def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> Floats:
-        """Return which share of each own column's variance the computation leaves out, (m,)."""
+        """Return the share of each column's variance that the computation leaves out, (m,)."""
         return np.zeros(ranks.m)
 
     def stated_ranges(self, stated: Statements, role: Role, n: int) -> Floats:
@@ -178,7 +177,10 @@ class Level(ABC):
         return column_grid(n, self.plan.estimator).scales(stated.vectors).widths / untied_range(n)
 
     def weakened(self, shapes: Shapes, names: Sequence[str]) -> list[str]:
-        """Say which of the target's columns the choice of rows may have weakened, where means are known."""
+        """Return warnings about the target's columns that the choice of rows may have weakened.
+
+        Only at levels of means: there C, which passes names on, sees the target's ranges.
+        """
         if not (self.owners_add and self.of_features and names and rows_differ(self.plan)):
             return []
         flags = reading.weakened(shapes.of_target.widths / untied_range(shapes.n), shapes.n)
@@ -188,7 +190,7 @@ class Level(ABC):
         )
 
     def resolutions(self, shapes: Shapes) -> tuple[float, float]:
-        """Return to multiples of what elements of a sum of columns, and of single columns, are rounded."""
+        """Return the units to which elements of a sum of columns, and of single columns, are rounded."""
         return 0.0, 0.0
 
     # --- noise on inputs (`mpc_spearman.levels.inputs`)
@@ -213,7 +215,7 @@ class Level(ABC):
         return np.ceil(deviations * self.unit(role, shapes)).astype(np.int64)
 
     def input_noise(self, shapes: Shapes) -> InputNoise:
-        """Return how much noise all owners have on their inputs, in their vectors' unit."""
+        """Return the noise of all owners on their inputs, in their vectors' unit."""
 
         def of(owner: Party) -> Floats:
             scales, unit = shapes.scales[owner], self.unit(owner.role, shapes)
@@ -226,9 +228,9 @@ class Level(ABC):
     def hide_inputs(
         self, contribution: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
     ) -> Contribution:
-        """Add this owner's noise to its vectors, if it adds it to inputs.
+        """Return this owner's vectors with its noise, if it adds noise to inputs.
 
-        Where C would apply the factors, they are applied here: no exact number of this owner's reaches C.
+        Factors that C would apply are applied here, because C gets no exact number of this owner.
         """
         if not self.adds_to_inputs(me):
             return contribution
@@ -240,7 +242,7 @@ class Level(ABC):
         return replace(contribution, vectors=with_noise(contribution.vectors, left, sigma, shapes.n))
 
     def check_inputs(self, error: float, n: int) -> None:
-        """Refuse noise on inputs whose integers could not hold it; `error` is that of rounding, at most."""
+        """Raise `BoundError` if noise on inputs does not fit 64 bits; `error` is a bound on rounding."""
         if error > 0.1 / math.sqrt(n):
             names = ", ".join(on_inputs(self.plan))
             raise BoundError(
@@ -249,7 +251,7 @@ class Level(ABC):
             )
 
     def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
-        """Return what to state of the vectors that are multiplied, by the message field that carries it."""
+        """Return the statements about vectors with noise on inputs, by field of the message."""
         return {}
 
     # --- noise on results
@@ -259,13 +261,13 @@ class Level(ABC):
         return None
 
     def weights(self, contribution: Contribution, role: Role, shapes: Shapes) -> dict[str, Floats]:
-        """Return what tests without noise need from one's vectors, by the message field that carries it."""
+        """Return the numbers about a party's vectors that tests without noise need, by field."""
         return {}
 
     def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
-        """Foresee the noise in the most detailed numbers about one's own columns that C passes on.
+        """Return the noise to expect in the most detailed numbers about an owner's columns that C passes on.
 
-        Assumes that the other side's columns have no ties and its diameter is their number, the most.
+        It assumes that the other side's columns have no ties, and the largest diameter: their number.
         """
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
         n, of_values, lengths = shapes.n, self.plan.privacy.unit == "value", (1.0, 1.0)
@@ -296,21 +298,21 @@ class Level(ABC):
         return Foreseen.of(numbers, noise, error, less, of_coefficients=True)
 
     def without_own(self, numbers: Numbers, contribution: Contribution, me: Party, shapes: Shapes) -> Numbers:
-        """Subtract one's own noise from numbers that one received."""
+        """Return received numbers without this party's own noise."""
         return numbers
 
     # --- what the coordinator makes of it
 
     @abstractmethod
     def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
-        """Compute what follows from what was opened (paper, step 3 and definition 2).
+        """Return the level's numbers, from the opened integers (paper, step 3 and definition 2).
 
-        `opened` is as the engine returns it; `descriptions` has what this level lets C know. Nothing raises
-        for what was opened: whether a run goes on must not depend on it.
+        `opened` is as the engine returns it; `descriptions` has the fields of this level. No opened value
+        raises an error: it must not decide whether a run goes on.
         """
 
     def errors(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
-        """Compute the standard errors of strengths, (m_B,), from what each owner states of its columns."""
+        """Return the standard errors of strengths, (m_B,), from the owners' descriptions of their columns."""
         paper = self.plan.estimator == "paper"
         columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
         of_all = max(1, sum(columns.values()))
@@ -349,11 +351,11 @@ class Level(ABC):
     # --- what is said beforehand
 
     def opened_precisely(self) -> str:
-        """Say how precise what the coordinator opens is."""
+        """Return in words how precise the opened numbers are."""
         return self.precision[0 if self.noisy else 1] + self._with_inputs()
 
     def published_precisely(self, grant: str) -> str:
-        """Say how precise what is passed on is."""
+        """Return in words how precise the numbers are that a grant passes on."""
         if not self.noisy:
             return "exact, without noise"
         of, k = grant, self.plan.results.strongest
@@ -372,7 +374,7 @@ class Level(ABC):
 
 
 def impossible(plan: Plan, counts: Ints, shapes: Shapes) -> list[str]:
-    """Say whether strengths are missing, or over fewer coefficients, that the columns do not explain."""
+    """Return a warning if more strengths are missing, or over fewer coefficients, than constants explain."""
     if plan.estimator == "paper":
         return result_warnings.impossible(counts, shapes.m_sources, 0)
     defined_targets = sum(shapes.defined.values()) - shapes.defined_sources
@@ -380,7 +382,7 @@ def impossible(plan: Plan, counts: Ints, shapes: Shapes) -> list[str]:
 
 
 def column_cautions(plan: Plan, party: str, names: Sequence[str], ties: Sequence[int], n: int) -> list[str]:
-    """Sentences about a party's own columns: ties under ``paper``, constants."""
+    """Return sentences about a party's columns: ties under ``paper``, constants."""
     flags = [term == total(n) for term in ties]
     untied_or_constant = [0 if constant else term for term, constant in zip(ties, flags, strict=True)]
     return [

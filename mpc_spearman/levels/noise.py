@@ -21,10 +21,10 @@ _ROUNDED = np.array([1.0, 2.0, 5.0])
 
 
 def numbers_of_a_value(plan: Plan, m_sources: int, m_target: int) -> int:
-    """Return c of ``privacy.unit: value``: in how many numbers of a receiver one value of others is, at most.
+    """Return c of ``privacy.unit: value``: how many numbers of a receiver depend on one value, at most.
 
-    A value of the target is in those of all sources' columns, a value of a source in those of all the
-    target's columns. The target receives the latter. So does each of several sources, in means over the
+    A value of the target affects a number for each column of a source, a value of a source one for each
+    column of the target. The target receives the latter. So does each of several sources, in means over the
     columns of all.
     """
     results, counts = plan.results, [1]
@@ -36,33 +36,33 @@ def numbers_of_a_value(plan: Plan, m_sources: int, m_target: int) -> int:
 
 
 def noisy(values: Floats, s: Floats, loss: float, most: float = 1.0) -> tuple[Floats, Floats]:
-    """Add noise of standard deviation `s` to numbers from -`most` to `most`; return them and the actual s.
+    """Return numbers from -`most` to `most` with noise of standard deviation `s`, and the actual s.
 
     NaN, and numbers whose `s` is 0, stay; others may be beyond `most`. `loss` is ρ, ``privacy.loss``.
     """
-    mine = (s > 0) & ~np.isnan(values)
-    if not mine.any():
+    chosen = (s > 0) & ~np.isnan(values)
+    if not chosen.any():
         return values, np.zeros_like(s)
     bits = min(
         _FINEST - math.ceil(math.log2(most)),
-        math.floor(math.log2(LARGEST / (2 * (most + float(s[mine].max()))))),
+        math.floor(math.log2(LARGEST / (2 * (most + float(s[chosen].max()))))),
     )
-    scaled = np.ldexp(s[mine], bits)
+    scaled = np.ldexp(s[chosen], bits)
     sigma = np.ceil(scaled * (1 + 2 * math.sqrt(scaled.size) / (separation(loss) * scaled.min()))).astype(
         np.int64
     )
-    published, has = values.copy(), np.zeros_like(s)
-    whole = np.rint(np.ldexp(values[mine], bits)).astype(np.int64)
-    published[mine] = np.ldexp((whole + discrete_gaussian(sigma)).astype(np.float64), -bits)
-    has[mine] = np.ldexp(sigma.astype(np.float64), -bits)
-    return published, has
+    published, deviations = values.copy(), np.zeros_like(s)
+    whole = np.rint(np.ldexp(values[chosen], bits)).astype(np.int64)
+    published[chosen] = np.ldexp((whole + discrete_gaussian(sigma)).astype(np.float64), -bits)
+    deviations[chosen] = np.ldexp(sigma.astype(np.float64), -bits)
+    return published, deviations
 
 
 def in_digits(values: Floats, s: Floats, error: Floats | float) -> Floats:
-    """Round numbers with noise to multiples of 1, 2 or 5 times a power of ten.
+    """Return numbers with noise rounded to multiples of 1, 2 or 5 times a power of ten.
 
-    These are a twentieth of the noise or the standard `error`, whichever is larger, or somewhat less: coarser
-    ones would shift small p-values. Numbers without noise stay.
+    The unit is at most a twentieth of the noise or of the standard `error`, whichever is larger: a coarser
+    one would shift small p-values. Numbers without noise stay.
     """
     most = np.where(s > 0, np.maximum(s, error) / 20, 1.0)
     power = np.floor(np.log10(most) + 1e-9).astype(int)

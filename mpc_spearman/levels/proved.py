@@ -49,7 +49,7 @@ def deviation(plan: Plan, n: int, m_sources: int, m_target: int) -> int:
 
 
 def result_bound(plan: Plan, n: int, m_sources: int, m_target: int) -> int:
-    """Return a bound on S with its noise, for which the ring has to have room; `BoundError` if it has not.
+    """Return a bound on S with its noise, which has to fit the ring; `BoundError` if it does not.
 
     It is at least 2n(n − 1): sums over subsets of rows have to fit (:mod:`mpc_spearman.engines.mpc.proof`).
     """
@@ -63,10 +63,10 @@ def result_bound(plan: Plan, n: int, m_sources: int, m_target: int) -> int:
     return bound
 
 
-def foreseen(plan: Plan, n: int, mine: Floats, others: int) -> Floats:
-    """Return s of coefficients of one's own columns, (m,), by their stated lengths, with untied others."""
-    s = deviation(plan, n, len(mine), others) / total(n)
-    return np.divide(s, mine, out=np.zeros(len(mine)), where=mine > 0)
+def foreseen(plan: Plan, n: int, lengths: Floats, others: int) -> Floats:
+    """Return s of coefficients of an owner's columns with untied others, (m,), by the stated lengths."""
+    s = deviation(plan, n, len(lengths), others) / total(n)
+    return np.divide(s, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
 
 
 def coefficients(plan: Plan, opened: Ints, descriptions: Descriptions, n: int) -> tuple[Floats, Floats]:

@@ -57,13 +57,13 @@ class Ranking(Strengths):
 
     name: ClassVar[Reveal] = "ranking"
     findings: ClassVar[type[Findings]] = shown.Ranking
-    #: Undefined columns come last in an order, so their number would show which they are.
+    #: Not the target: its undefined columns come last, so their number would show which they are.
     states_defined: ClassVar[tuple[Role, ...]] = SOURCE
     sent: ClassVar[tuple[Row, ...]] = (
         *SCALED,
         *MASKED,
         Row(Kind.PADDED, SOURCE, COORDINATOR, (Field("share", "int64", ("m_target",), _PADDED),)),
-        # Around the circle of coordinator, target and first source, as replicated sharing goes.
+        # Replicated sharing: each of coordinator, target and first source sends to the next one.
         Row(Kind.REPLICA, COORDINATOR, TARGET, _REPLICA),
         Row(Kind.REPLICA, TARGET, SOURCE, _REPLICA),
         Row(Kind.REPLICA, SOURCE, COORDINATOR, _REPLICA),
@@ -73,7 +73,7 @@ class Ranking(Strengths):
     granted = tuple(Row(Kind.RESULT, COORDINATOR, receiver, _PASSED_ON) for receiver in (TARGET, SOURCE))
     operation: ClassVar[Operation] = "comparison"
     precision = ("the order of strengths with the noise of every owner", "the order of exact strengths")
-    rooms: ClassVar[int] = 2  # what comes last, with its noise, is below all others with theirs
+    noise_multiples: ClassVar[int] = 2  # so that vectors that come last, with noise, are below all others
 
     def check(self, shapes: Shapes) -> None:
         super().check(shapes)
@@ -97,7 +97,7 @@ class Ranking(Strengths):
         return replace(vectors, last=undefined) if role is Role.TARGET else vectors
 
     def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:
-        """Return those of `strengths`; constant target columns state what one without ties would.
+        """Return the statements of `strengths`, but those about constant target columns as if without ties.
 
         Otherwise all would know which columns come last.
         """
@@ -107,7 +107,7 @@ class Ranking(Strengths):
     def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.
 
-        Bits that contradict each other, which only a deviating party can cause, are counted all the same.
+        Contradictory bits, which only a deviating party can cause, are counted like others.
         """
         if self.plan.top is not None:
             before = (~opened).astype(np.int64) * opened.sum()

@@ -9,22 +9,22 @@ from mpc_spearman.wire.kinds import Field, FieldType, Kind, Row
 
 SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
 
-#: What a source states of its columns if C learns strengths.
+#: A source's statement about its columns if C learns strengths.
 LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
-#: What each receiver is told of noise in numbers.
+#: The words for the noise that receivers learn with the numbers.
 NOISE = "the standard deviation of the noise in each"
-#: What owners state of missing cells: errors are larger if the same people lack values at both sides.
+#: Owners' statements about missing cells: errors are larger if the same people lack values at both sides.
 MOST_GAPS = Field("most_gaps", "float64", (1,), "the largest share of missing cells of its features")
 GAPS = Field("gaps", "float64", ("m_target",), "what share of each feature's cells is missing")
 WHICH_CONSTANT = Field("constant", "flags", ("m_target",), "which features are constant")
-#: What the target states of its columns if C learns no tie terms.
+#: The target's statement about its columns if C learns no tie terms.
 CONSTANT_AND_GAPS = Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (WHICH_CONSTANT, GAPS))
 
 
 def scales(
     shapes: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role, **tells: str
 ) -> list[Row]:
-    """Declare what a data party states about its vectors, from which the noise is computed."""
+    """Declare a data party's statements about its vectors, from which the noise is computed."""
     tells = {
         "ranges": "a rounded range of each of its vectors, which shows, for a column with two values, about "
         "how many rows have each",
@@ -39,7 +39,7 @@ def scales(
 
 
 def multiplied(shapes: Mapping[str, tuple[str | int, ...]], sender: Role, *receivers: Role) -> list[Row]:
-    """Declare what a data party states about its vectors with noise on inputs, which others' noise covers."""
+    """Declare a data party's statements about its vectors with noise on inputs."""
     tells = {
         "multiplied_ranges": "a rounded range of each of its vectors with the noise on them, if it adds any",
         "multiplied_diameter": "a rounded bound on how much any two of its rows differ, with that noise",
@@ -85,7 +85,7 @@ def masked(source: str, source_vectors: str | int, target: str) -> tuple[Row, ..
 
 
 def proofs() -> tuple[Row, ...]:
-    """Declare what is sent for proofs about a source's and the target's shared vectors."""
+    """Declare the messages of proofs about a source's and the target's shared vectors."""
 
     def field(name: str, kind: FieldType, shape: tuple[str | int, ...], tells: str) -> Field:
         return Field(name, kind, shape, tells, proofs=True)

@@ -13,7 +13,7 @@ from mpc_spearman.statistics.columns import Floats
 
 @dataclass(frozen=True)
 class Shapes:
-    """What all parties know of the size of everyone's data: rows, and the features of each source and B."""
+    """The sizes that all parties know, and the data parties' statements that this party receives."""
 
     n: int
     #: In roster order.
@@ -22,11 +22,11 @@ class Shapes:
     #: How many features of each data party are not constant; empty until all have stated it. At ``ranking``
     #: the target does not state it.
     defined: Mapping[Party, int] = field(default_factory=dict)
-    #: What each data party states of its vectors, for the noise, as far as this party learns it.
+    #: The scales of each data party's vectors, from which the noise follows.
     scales: Mapping[Party, Scales] = field(default_factory=dict)
-    #: The same for the sum of each source's columns, if it does not contribute that sum.
+    #: The scales of the sum of each source's columns, if the source does not contribute that sum.
     of_sums: Mapping[Party, Scales] = field(default_factory=dict)
-    #: Both once more, of the vectors that are multiplied, with noise on inputs; of roles that add it.
+    #: The scales of vectors with noise on inputs, and of their sums, for roles that add this noise.
     multiplied: Mapping[Party, Scales] = field(default_factory=dict)
     multiplied_sums: Mapping[Party, Scales] = field(default_factory=dict)
     #: Kurtosis of each data party's columns, if tests need it.
@@ -44,12 +44,12 @@ class Shapes:
 
     @property
     def of_sources(self) -> list[Scales]:
-        """What the sources state of their vectors, in roster order."""
+        """The scales of the sources' vectors, in roster order."""
         return [self.scales[source] for source in self.features]
 
     @property
     def of_target(self) -> Scales:
-        """What the target states of its."""
+        """The scales of the target's vectors."""
         return self.scales[self.target]
 
     @property
@@ -62,7 +62,7 @@ class Shapes:
         return self.multiplied.get(owner, self.scales[owner])
 
     def labels(self, sources: Sequence[str], target: Sequence[str]) -> Labels:
-        """Label the sources' features, whose rows are stacked in roster order, and the target's."""
+        """Return the labels of the sources' features, stacked in roster order, and of the target's."""
         owners = [party.name for party, features in self.features.items() for _ in range(features)]
         return Labels(list(zip(owners, sources, strict=True)) if sources else [], target)
 

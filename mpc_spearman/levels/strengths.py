@@ -79,8 +79,8 @@ class Strengths(Level):
     owners_add: ClassVar[bool] = True
     precision = ("with the noise of every owner", "exact to a thousandth of a standard error")
     operation: ClassVar[Operation] = "inner_products"
-    #: Room kept for noise, in multiples of all owners' noise.
-    rooms: ClassVar[int] = 1
+    #: How many times all owners' noise the sums have to hold.
+    noise_multiples: ClassVar[int] = 1
 
     def check(self, shapes: Shapes) -> None:
         super().check(shapes)
@@ -90,22 +90,25 @@ class Strengths(Level):
 
     def encoding(self, shapes: Shapes) -> Encoding:
         """Return the fixed-point encoding; how many columns it averages is known once all stated it."""
-        sources, room, loss, noise = len(shapes.features), 0.0, self.plan.privacy.loss, dict[str, float]()
+        sources, loss = len(shapes.features), self.plan.privacy.loss
+        result_noise, noise = 0.0, dict[str, float]()
         if self.noisy:
-            room = self.rooms * most_noise(shapes.m_target, sources + 1, loss)
-            of_sources = inputs.reach(1, loss) if self.role_on_inputs(Role.SOURCE) else 0.0
-            of_target = inputs.reach(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
+            result_noise = self.noise_multiples * most_noise(shapes.m_target, sources + 1, loss)
+            of_sources = inputs.element_noise(1, loss) if self.role_on_inputs(Role.SOURCE) else 0.0
+            of_target = (
+                inputs.element_noise(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
+            )
             noise = {"source_noise": of_sources, "target_noise": of_target}
-            # Noise on results covers what is multiplied, up to twice the noise wider.
-            room = room * (1 + 2 * of_sources) * (1 + 2 * of_target)
-            room += inputs.room(of_sources, of_target, shapes.n)
+            # Noise on results covers the multiplied vectors, whose ranges are up to twice the noise wider.
+            result_noise *= (1 + 2 * of_sources) * (1 + 2 * of_target)
+            result_noise += inputs.product_noise(of_sources, of_target, shapes.n)
         return Encoding.strengths(
             shapes.n,
             columns=shapes.m_sources,
             sources=sources,
             estimator=self.plan.estimator,
             defined=shapes.defined_sources,
-            room=room,
+            result_noise=result_noise,
             **noise,
         )
 
@@ -139,7 +142,7 @@ class Strengths(Level):
         if not field.startswith("multiplied"):
             return exact
         loss = self.plan.privacy.loss
-        most = features * inputs.reach(1, loss) if is_source else inputs.reach(features, loss)
+        most = features * inputs.element_noise(1, loss) if is_source else inputs.element_noise(features, loss)
         return inputs.grid(exact, most)
 
     def unit(self, role: Role, shapes: Shapes) -> int:
@@ -156,9 +159,9 @@ class Strengths(Level):
         }
 
     def deviations(self, shapes: Shapes) -> dict[Party, Floats]:
-        """Return the standard deviation of each owner's noise in what K strengths would be, (m_B,).
+        """Return the standard deviation of the noise that each owner adds to K times a strength, (m_B,).
 
-        Of owners that add none to inputs. A source's noise need not cover vectors of other sources.
+        Owners that add noise to inputs are not in it. A source's noise need not cover other sources' vectors.
         """
         target, adding = shapes.target, [one for one in shapes.features if not self.adds_to_inputs(one)]
         covered = dict.fromkeys(adding, adding)
@@ -171,12 +174,12 @@ class Strengths(Level):
         }
 
     def _steps(self, shapes: Shapes) -> dict[Party, Ints]:
-        """Return that noise in steps of what is opened, rounded up."""
+        """Return the standard deviations in units of the opened integers, rounded up."""
         unit = self.unit(Role.SOURCE, shapes) * self.unit(Role.TARGET, shapes)
         return {owner: np.ceil(s * unit).astype(np.int64) for owner, s in self.deviations(shapes).items()}
 
     def _noise(self, shapes: Shapes, errors: Floats) -> Floats:
-        """Return the standard deviation of all noise in what K strengths would be, (m_B,).
+        """Return the standard deviation of all noise in K times a strength, (m_B,).
 
         `errors` are the standard errors of strengths: they show the length of the sources' mean.
         """
@@ -189,10 +192,10 @@ class Strengths(Level):
         return np.asarray(np.sqrt(squares))
 
     def _most(self, shapes: Shapes) -> Floats:
-        """Return the most that vectors within the stated ranges give, with all owners' noise, (m_B,).
+        """Return a bound on K times a strength, with all noise, for the stated ranges, (m_B,).
 
-        By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0. What ``paper`` appends adds at most
-        the number of columns.
+        By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 for vectors of mean 0. Elements that ``paper`` appends
+        add at most the number of columns.
         """
         encoding = self.encoding(shapes)
         exact = shapes.n * add_scales(shapes.of_sources).widths[0] * shapes.of_target.widths / 4
@@ -208,7 +211,7 @@ class Strengths(Level):
         return discrete_gaussian(self._steps(shapes)[me])[None]
 
     def without_own(self, numbers: Numbers, contribution: Contribution, me: Party, shapes: Shapes) -> Numbers:
-        """Subtract one's own noise from strengths and positions; the others' noise stays."""
+        """Return strengths and positions without this party's own noise; the others' noise stays."""
         if contribution.added is None or "strengths" not in numbers:
             return numbers
         encoding, total = self.encoding(shapes), numbers["strengths_noise"]
@@ -253,7 +256,7 @@ class Strengths(Level):
         ]
 
     def published_precisely(self, grant: str) -> str:
-        """Say whose noise remains: an owner subtracts its own from strengths."""
+        """Return in words whose noise remains: an owner subtracts its own from strengths."""
         if not self.noisy:
             return "exact, without noise"
         if grant == "strengths":

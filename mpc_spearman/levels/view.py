@@ -38,13 +38,13 @@ _DEFINED = Field("defined", "int64", (1,), "the number of features that are not 
 
 
 def _defined(role: Role) -> Field:
-    """Declare that number where a role states it."""
+    """Return the field of that number, for the levels at which a role states it."""
     levels = tuple(name for name, level in LEVELS.items() if role in level.states_defined)
     return replace(_DEFINED, levels=levels)
 
 
 #: Messages of the meeting, which are JSON on a connection of its own (:mod:`mpc_spearman.network.meeting`),
-#: by their names. What ``broken`` and ``stop`` tell is what ABORT does.
+#: by their names. ``broken`` and ``stop`` reveal the same as ABORT.
 MEETING = (
     Row(
         Kind.MEETING,

@@ -94,20 +94,25 @@ every_size = pytest.mark.parametrize("n", [3, 50, 1000])
     st.sampled_from(ESTIMATORS),
     st.sampled_from([0.0, most_noise(1, 2, 2.0), most_noise(2000, 51, 0.01)]),
 )
-def test_opened_values_fit_or_the_run_is_refused(n, columns, sources, estimator, room):
+def test_opened_values_fit_or_the_run_is_refused(n, columns, sources, estimator, result_noise):
     try:
         encoding = Encoding.strengths(
-            n, columns=columns, sources=sources, estimator=estimator, defined=columns, room=room
+            n,
+            columns=columns,
+            sources=sources,
+            estimator=estimator,
+            defined=columns,
+            result_noise=result_noise,
         )
     except BoundError:
-        assert n * columns * math.sqrt(sources) * (1 + room) > 1e12
+        assert n * columns * math.sqrt(sources) * (1 + result_noise) > 1e12
         return
     weight = 2 if estimator == "paper" else 1
     r = math.isqrt(weight * encoding.rows) + 1
     assert r * r > weight * encoding.rows
     slack = 1 + Fraction(1, 2**20)
     largest = (encoding.source_scale * columns * slack + sources * r) * (encoding.target_scale + r)
-    noise = encoding.source_scale * encoding.target_scale * columns * Fraction(room)
+    noise = encoding.source_scale * encoding.target_scale * columns * Fraction(result_noise)
     assert noise <= encoding.noise_bound
     assert largest + noise <= encoding.result_bound <= 2**62 - 2
 
@@ -120,9 +125,9 @@ def test_strengths_without_noise_are_exact_to_a_thousandth_of_their_error(n):
 
 def test_sizes_beyond_the_ring_are_refused_with_what_to_do():
     fits = {"columns": 1000, "sources": 1, "estimator": "tie_corrected", "defined": 1000}
-    Encoding.strengths(2**31, **fits, room=most_noise(2000, 2, 0.001))
+    Encoding.strengths(2**31, **fits, result_noise=most_noise(2000, 2, 0.001))
     with pytest.raises(BoundError, match=r"1,000 source columns of 2,147,483,648 rows .* fewer"):
-        Encoding.strengths(2**31, **fits, room=1e16)
+        Encoding.strengths(2**31, **fits, result_noise=1e16)
 
 
 # --- the vectors
