@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+SPARK := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/mpc_spearman/pyspark-4.3.0
 
 .PHONY: demo test test-all notebooks benchmarks check install clean
 
@@ -13,7 +14,15 @@ test: check
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -m 'not long'
 
 test-all: check
+	@$(MAKE) --quiet $(SPARK) || echo 'No Spark: its tests are skipped.'
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder
+
+# For tests/data/test_spark.py alone: 500 MB, in a folder that other clones share.
+$(SPARK): | install
+	rm -rf $@.part
+	$(BIN)/python -m pip install --quiet --no-deps --target $@.part pyspark==4.3.0 py4j==0.10.9.9 \
+		grpcio grpcio-status googleapis-common-protos protobuf zstandard
+	mv $@.part $@
 
 # Executes them again, in place; some minutes, and quiet ones: what they show is measured.
 notebooks: install

@@ -20,40 +20,21 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data import answer, databases
 from mpc_spearman.data.aligned import write_unaligned
 from mpc_spearman.data.databases import connect
-from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.refusals import EngineFailed
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import TableError
-from support.databases import ENGINES, Ask, average, command, made, refusal
+from support.databases import (
+    ENGINES,
+    Ask,
+    average,
+    check_ranks,
+    columns_of_every_kind,
+    command,
+    made,
+    refusal,
+)
 
 # ---- ranks
-
-DAYS = pd.to_datetime(["2024-02-29", "1969-12-31", "2024-03-01", "0001-01-01", "9999-12-31"])
-
-
-def columns_of_every_kind(n: int = 400) -> pd.DataFrame:
-    draw = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {
-            "id": [f"k{i:03}" for i in draw.permutation(n)],
-            "flag": draw.random(n) < 0.1,
-            "few": draw.integers(-3, 3, n),
-            "whole": draw.integers(2**62, 2**62 + 50, n),
-            "real": draw.choice([-0.0, 0.0, 1e-300, -1e300, 0.1], n) + draw.choice([0, 0, 1], n),
-            "many": draw.normal(size=n),
-            "single": draw.normal(size=n).astype(np.float32),
-            "grade": draw.choice(["low", " mid", "High"], n),
-            "text": [f"{value:.2f}" for value in draw.normal(size=n)],
-            "day": draw.choice(DAYS, n),
-            "one": 7,
-            "code": draw.choice([-999, *range(20)], n),
-        }
-    )
-    frame["gaps"] = np.where(draw.random(n) < 0.1, np.nan, draw.integers(0, 9, n) / 4)
-    return frame
-
-
-KEYS = TableKeys.model_validate({"encode": {"grade": ["low", "mid", "High"]}, "missing": "drop_rows"})
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -66,22 +47,7 @@ def test_ranks_are_scipys_for_every_kind_of_column(
         monkeypatch.setattr(databases, "_SQLITE_CELLS", 700)
         monkeypatch.setattr("mpc_spearman.arrays.Memory.take", lambda memory, size: False)
     frame = columns_of_every_kind()
-    asked = made(engine, frame, tmp_path, server, monkeypatch)
-    table = read_table("B", asked, KEYS)
-    frame["grade"] = frame["grade"].map({"low": 0, " mid": 1, "High": 2})
-    frame["text"] = frame["text"].astype(float)
-    known = frame.sort_values("id").dropna().reset_index(drop=True)
-    assert (table.ids.to_pylist(), table.features) == (known["id"].tolist(), tuple(frame.columns[1:]))
-    assert any("'code': -999 (" in caution for caution in table.cautions)
-    some = np.random.default_rng(4).permutation(len(known))[:77]
-    for rows, part in ((slice(None), table), (some, table.take(some))):
-        ranks = part.ranks()
-        for place, name in enumerate(part.features):
-            values = rankdata(known[name][rows])
-            assert ranks.matrix[place].tolist() == (2 * values - (part.n + 1)).tolist(), name
-            groups = rank_columns([values]).groups[0]
-            assert ranks.groups[place].how_many == groups.how_many
-            assert ranks.groups[place].skewness == pytest.approx(groups.skewness, rel=1e-9, abs=1e-9)
+    check_ranks(made(engine, frame, tmp_path, server, monkeypatch), frame)
 
 
 def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
