@@ -52,6 +52,14 @@ def _value(value: object) -> object:
 Value = Annotated[Text, BeforeValidator(_value)]
 
 
+_FLAGS = "flags"
+#: An order of categories, or `_FLAGS` if they have none.
+Encode = Annotated[
+    Annotated[tuple[Text, ...], Tag(KINDS[0])] | Annotated[Text, Tag(KINDS[1])],
+    Discriminator(lambda value: KINDS[value == _FLAGS]),
+]
+
+
 class Csv(Section):
     """How a CSV file is written."""
 
@@ -95,10 +103,11 @@ class TableKeys(Section):
         "a list of at least one column name",
         min_length=1,
     )
-    encode: dict[ColumnName, tuple[Text, ...]] = setting(
-        "For a column of text, the order of its categories, lowest first.",
+    encode: dict[ColumnName, Encode] = setting(
+        "For a column of text, the order of its categories, lowest first; or `flags` for categories without "
+        "an order, each of which becomes a column of 0 and 1: docs/tables.md#categories-without-an-order.",
         {},
-        "an order of categories for each column, as in {grade: [low, high]}",
+        "an order of categories or flags for each column, as in {grade: [low, high], region: flags}",
     )
     convert: dict[ColumnName, Convert] = setting(
         "For a column of text, how to read its cells: docs/tables.md#text.",
@@ -153,6 +162,16 @@ class TableKeys(Section):
         return self.duplicates.get(name) if isinstance(self.duplicates, dict) else None
 
     @property
+    def orders(self) -> dict[str, tuple[str, ...]]:
+        """The order of categories of each column that has one."""
+        return {name: order for name, order in self.encode.items() if isinstance(order, tuple)}
+
+    @property
+    def nominal(self) -> frozenset[str]:
+        """The columns whose categories have no order and become flags."""
+        return frozenset(self.encode.keys() - self.orders.keys())
+
+    @property
     def memory_bytes(self) -> int | None:
         """`memory` as a number."""
         return None if self.memory is None else int(self.memory[:-2]) * 1000 ** (2 + (self.memory[-2] == "G"))
@@ -178,8 +197,10 @@ class TableKeys(Section):
 
     @field_validator("encode")
     @classmethod
-    def _has_an_order(cls, encode: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    def _has_an_order(cls, encode: dict[str, tuple[str, ...] | str]) -> dict[str, tuple[str, ...] | str]:
         for column, categories in encode.items():
-            if len({one.strip() for one in categories}) < max(2, len(categories)):
+            if isinstance(categories, tuple) and len({one.strip() for one in categories}) < max(
+                2, len(categories)
+            ):
                 raise ValueError(f"gives {shown(column)} fewer than two categories, or one of them twice")
         return encode

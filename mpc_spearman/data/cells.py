@@ -65,11 +65,12 @@ Rows = npt.NDArray[np.int64]
 class Numbers(NamedTuple):
     """What a column of n cells holds."""
 
-    values: Array  # int64, uint64 or float64, finite; anything where a value is missing
+    values: Array  # int64, uint64 or float64, finite, or places in `categories`; anything where missing
     missing: Mask
     kind: str  # in words
     note: str = ""  # what the owner should know of how it was read
     type: pa.DataType | None = None  # that whole numbers stand for, if they are no numbers
+    categories: tuple[str, ...] = ()  # of a column whose categories have no order
 
 
 class Cells:
@@ -79,7 +80,7 @@ class Cells:
     """
 
     def __init__(self, name: str, keys: TableKeys, codes: Codes, memory: Memory) -> None:
-        self._order, self._how = keys.encode.get(name), keys.convert.get(name)
+        self._order, self._how = keys.orders.get(name), keys.convert.get(name)
         self._counted = keys.combination(name) == "count"
         self._csv, self._notation, self._codes, self._memory = keys.csv, Notation(keys.csv), codes, memory
         plain = self._order is None and self._how is None and not self._counted
@@ -280,7 +281,8 @@ class Cells:
         few = cells.unique().slice(0, MOST_CATEGORIES + 1).to_pylist()
         few += [word for word in self._words if word.lower() == "none"]  # as in none, mild, severe
         fix = {"encode": sorted(few)} if 1 < len(few) <= MOST_CATEGORIES else {}
-        return Unusable(f"{said}; list its order under encode, or leave it out (exclude)", fix)
+        what = "list its order under encode (flags if it has none), or leave it out (exclude)"
+        return Unusable(f"{said}; {what}", fix)
 
 
 def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:

@@ -61,11 +61,17 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     if not chosen:
         raise Unusable(f"no feature column is left beside the id column {listed(ids)}")
     for name in chosen:
-        size = len(name.encode())
-        if size > MAX_NAME_BYTES:
-            which = f"the name of column {place[name] + 1}, {show(name)}"
-            raise Unusable(f"{which}, is {size} bytes of UTF-8, more than {MAX_NAME_BYTES}")
+        check_length(name, f"column {place[name] + 1}")
     return [place[name] for name in ids], [place[name] for name in chosen]
+
+
+def check_length(name: str, what: str) -> None:
+    """Refuse a feature's name that is too long; `what` is the feature in words."""
+    size = len(name.encode())
+    if size > MAX_NAME_BYTES:
+        raise Unusable(
+            f"the name of {what}, {show(name)}, is {size} bytes of UTF-8, more than {MAX_NAME_BYTES}"
+        )
 
 
 def without_names(labels: Sequence[object]) -> str:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.data.categories import CategoryCells
 from mpc_spearman.data.cells import INFINITE, NO_INFINITE, Array, Cells, Mask, Numbers, since
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
@@ -42,11 +43,16 @@ class ColumnReader:
 
     def numbers(self, name: str, blocks: Blocks) -> Numbers:
         """Turn a column into numbers; `Unusable` says why it has none."""
+        if name in self._keys.nominal:
+            categories = CategoryCells(self._codes, self._memory)
+            for block in map(storage, blocks()):
+                categories.add(_decoded(block))
+            return categories.numbers()
         stored = (storage(block) for block in blocks())
         first = next(stored, pa.array([], pa.null()))
         if not pa.types.is_dictionary(first.type):
             return self._typed(name, chain([first], stored), lambda: map(storage, blocks()))
-        ordered = first.type.ordered and name not in self._keys.encode
+        ordered = first.type.ordered and name not in self._keys.orders
         against = ordered and _against(storage(first.dictionary))
         if ordered and is_text(first.type.value_type) and self._keys.combination(name) != "count":
             if name in self._keys.convert:
@@ -60,8 +66,7 @@ class ColumnReader:
                 against = False
 
         def decoded() -> Iterator[pa.Array]:
-            for block in map(storage, blocks()):
-                yield storage(block.dictionary).take(block.indices)
+            yield from (_decoded(block) for block in map(storage, blocks()))
 
         read = self._typed(name, decoded(), decoded)
         return read._replace(note=f"{_AGAINST}: the numbers' is used") if against else read
@@ -80,7 +85,7 @@ class ColumnReader:
         def read(block: pa.Array) -> tuple[Array, Mask, str]:
             if self._keys.combination(name) == "count" and not pa.types.is_floating(block.type):
                 return np.ones(len(block), np.int64), self._codes.typed(block), "whole numbers"
-            for key, names in (("encode", self._keys.encode), ("convert", self._keys.convert)):
+            for key, names in (("encode", self._keys.orders), ("convert", self._keys.convert)):
                 if name in names:
                     what = named(block.type)
                     raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
@@ -180,6 +185,13 @@ def storage(array: pa.Array) -> pa.Array:
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     return array.cast(pa.large_string()) if is_text(array.type) else array
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Return a block of a dictionary as its values; another as it is."""
+    if not pa.types.is_dictionary(array.type):
+        return array
+    return storage(storage(array.dictionary).take(array.indices))
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -68,6 +68,8 @@ def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memo
         sums = _sums(values, missing, ids, memory)
         combined = sums if how == "sum" else sums / np.maximum(known, 1)
         return numbers._replace(values=combined, missing=nothing)
+    if how and numbers.categories:
+        raise Unusable(f"its categories have no order, so duplicates cannot be {how}; {_ADVICE}")
     low, high = (_extreme(values, missing, ids, memory, pick) for pick in (np.minimum, np.maximum))
     if how is None and (differ := (low != high) & ~nothing).any():
         what = at_rows(ids.first_rows[differ], "id", " whose rows have different values")

@@ -40,6 +40,8 @@ class Column:
     note: str = ""
     #: Values that may be codes for missing ones, and how many cells have each.
     codes: Sequence[tuple[str, int]] = ()
+    #: Of a column whose categories have no order; `values` are places among them.
+    categories: tuple[str, ...] = ()
 
 
 class Source(ABC):
@@ -117,7 +119,7 @@ class Source(ABC):
             cells = self.numbers(place)
             numeric = cells.kind in ("whole numbers", "real numbers", "decimals", "dates or times")
             codes = suspected(cells.values, cells.missing, cells.type) if numeric else ()
-            values, missing, kind, note, _ = self._combined(place, cells)
+            values, missing, kind, note, _, categories = self._combined(place, cells)
         except Unusable as unusable:
             return Column(name, str(unusable), unusable.fix)
-        return Column(name, "", {}, kind, values, missing, note or said_of(codes), codes)
+        return Column(name, "", {}, kind, values, missing, note or said_of(codes), codes, categories)

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.categories import CategoryCells
 from mpc_spearman.data.cells import Cells, Numbers, keep_text
 from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.part_files import CSV, PartFile, check_alike, part_files
@@ -113,7 +114,7 @@ class CsvFiles(Source):
         super().__init__(keys, rows)
         self._parts, self._files = files, [CsvText(file.path, keys.csv) for file in files]
         self._text: dict[int, list[pa.LargeStringArray]] = {}
-        self._cells: dict[int, Cells] = {}
+        self._cells: dict[int, Cells | CategoryCells] = {}
         self._count = 0
         columns = self._files[0].names
         check_alike(files, [file.names for file in self._files])
@@ -133,10 +134,7 @@ class CsvFiles(Source):
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Read these columns."""
         self._text = {place: [] for place in columns}
-        self._cells = {
-            place: Cells(self.name(place), self._keys, self.codes_of(self.name(place)), self.memory)
-            for place in numbers
-        }
+        self._cells = {place: self._cells_of(self.name(place)) for place in numbers}
         self._count, left = 0, self._rows
 
         def take(place: int, block: pa.LargeStringArray) -> None:
@@ -154,6 +152,12 @@ class CsvFiles(Source):
                     takers[place](pa.repeat(part.partition[key], count).cast(pa.large_string()))
             self._count += count
             left = None if left is None else left - count
+
+    def _cells_of(self, name: str) -> Cells | CategoryCells:
+        """Make what takes the cells of a feature."""
+        if name in self._keys.nominal:
+            return CategoryCells(self.codes_of(name), self.memory)
+        return Cells(name, self._keys, self.codes_of(name), self.memory)
 
     def blocks(self, place: int) -> Iterable[pa.Array]:
         """Give a column of text, once."""

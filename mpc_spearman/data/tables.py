@@ -14,7 +14,7 @@ do whole numbers beyond 2^53 that share a column with such numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from mpc_spearman.arrays import Memory, blocks
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
+from mpc_spearman.data.categories import CategoryFlags, flags_of
 from mpc_spearman.data.choice import choose, flag_of, without_names
 from mpc_spearman.data.combine import IdRows
 from mpc_spearman.data.gaps import costs
@@ -64,6 +65,8 @@ class Table:
     #: Which rows of the source are this table's, in order; None for all. Rows that became one count once.
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
+    #: Of features that are flags of categories (``encode: flags``), their column.
+    nominal: Mapping[str, CategoryFlags] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -75,13 +78,20 @@ class Table:
         """Number of features."""
         return len(self.features)
 
+    @property
+    def nominal_columns(self) -> tuple[str, ...]:
+        """The column without an order that each feature is a flag of, (m,); "" for others."""
+        return tuple(self.nominal[name].column if name in self.nominal else "" for name in self.features)
+
     def column(self, index: int) -> npt.NDArray[Any]:
-        """Read the values of one feature, (n,): contiguous int64, uint64 or float64, and finite.
+        """Read the values of one feature, (n,): contiguous int64, uint64, float64 or bool, and finite.
 
         Under ``missing: middle`` missing cells are masked (`numpy.ma`). It may be a view of the caller's
         data: do not write to it.
         """
         name, memory = self.features[index], self.source.memory
+        if name in self.nominal:
+            return self.nominal[name].values(name, self.rows)
         try:
             values, missing, *_ = self.source.feature(self.places[index])
         except (Unusable, OSError):
@@ -123,6 +133,7 @@ def read_table(
     *,
     rows: int | None = None,
     normalise: Sequence[Normalise] = (),
+    fewest: int = 1,
     whole: bool = False,
     tick: Tick = lambda done, of: None,
 ) -> Table:
@@ -130,10 +141,11 @@ def read_table(
 
     `source` is a file, a folder of part files, a query, or a table of pandas, polars, pyarrow or another
     library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so many rows are read
-    at most, and what follows them is not checked. `normalise` is done to ids, in its order. With `whole`,
-    columns that are not used can be read from the table's source afterwards. Problems of several columns come
-    in one error, a line each. What takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is
-    called before each column.
+    at most, and what follows them is not checked. `normalise` is done to ids, in its order. `fewest` is how
+    many rows a category without an order has at least, to be a feature by itself. With `whole`, columns that
+    are not used can be read from the table's source afterwards. Problems of several columns come in one
+    error, a line each. What takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is called
+    before each column.
     """
     name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
@@ -147,7 +159,7 @@ def read_table(
             opened: Source = Answer(source, keys, rows, whole=whole)
         else:
             opened = open_source(source, keys, rows)
-        table = _read(party, name, opened, keys, normalise, tick)
+        table = _read(party, name, opened, keys, normalise, fewest, tick)
         pa.default_memory_pool().release_unused()  # which it keeps otherwise
         return table
     except Unusable as unusable:
@@ -163,13 +175,21 @@ def read_table(
 
 
 def _read(
-    party: str, name: str, source: Source, keys: TableKeys, normalise: Sequence[Normalise], tick: Tick
+    party: str,
+    name: str,
+    source: Source,
+    keys: TableKeys,
+    normalise: Sequence[Normalise],
+    fewest: int,
+    tick: Tick,
 ) -> Table:
     id_places, places = choose(source.names, keys, source.hint)
     source.prepare(id_places, places)
     ids, kept, repeats = _ids(source, id_places, keys, normalise)
     complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
     gaps, problems, notes = dict[str, npt.NDArray[np.uint8]](), list[str](), list[str]()
+    nominal = dict[str, tuple[npt.NDArray[np.int16], tuple[str, ...]]]()
+    category_flags = dict[str, CategoryFlags]()
     for done, place in enumerate(places):
         tick(done, len(places))
         column = source.look(place)
@@ -194,7 +214,15 @@ def _read(
         if keys.missing != "middle":
             complete &= ~missing
         used[feature] = place
+        if column.categories:
+            of_rows = source.memory.keep(np.where(column.missing, np.int16(-1), column.values))
+            nominal[feature] = of_rows, column.categories
         notes += [f"column {show(feature)}: {column.note}"] if column.note else []
+    for column_name, cells in nominal.items():
+        try:
+            category_flags[column_name] = flags_of(column_name, *cells, complete, fewest)
+        except Unusable as unusable:
+            problems.append(f"column {show(column_name)}: {unusable}")
     if len(problems) > 1:
         problems.insert(0, count_of(len(problems), "bad column"))
     if problems:
@@ -207,13 +235,21 @@ def _read(
     rows = None if n == len(ids) else np.flatnonzero(complete)
     if twice := used.keys() & flags.keys():
         raise Unusable(f"missing_flags: there is a column {show(min(twice))} already; exclude or rename it")
+    of_feature = {feature: its for its in category_flags.values() for feature in its.categories_of}
+    if twice := (used.keys() | flags.keys()) & of_feature.keys():
+        raise Unusable(f"encode: there is a column {show(min(twice))} already; exclude or rename it")
     cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
     cautions += [repeats] if repeats else []
+    cautions += [its.caution for its in category_flags.values() if its.caution]
     cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
     if unseen := source.unseen():
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
-    columns = {**used, **flags}
+    columns = {
+        feature: place
+        for name, place in {**used, **flags}.items()
+        for feature in (category_flags[name].categories_of if name in category_flags else (name,))
+    }
     return Table(
         party,
         name,
@@ -225,6 +261,7 @@ def _read(
         middle=keys.missing == "middle",
         rows=rows,
         cautions=tuple(cautions),
+        nominal=of_feature,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, columns_of
 from mpc_spearman.findings.sections import RATE
 from mpc_spearman.findings.strengths import Strengths, errors_of, rank_table
 from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
@@ -59,6 +60,8 @@ class CoefficientTables(Strengths):
             "columns' stated ranges", "ranges.csv", ("party", "feature"),
             {"range": float, "weakened": bool}, _of_both,
         ),
+        "categories": CATEGORIES,
+        "nominal": NOMINAL,
         **Strengths.tables,
         "estimators": Form(
             "strengths under both estimators", "estimators.csv", ("feature",),
@@ -87,6 +90,7 @@ class CoefficientTables(Strengths):
         if "estimators" in numbers:
             names = list(cls.tables["estimators"].columns or ())
             tables["estimators"] = pd.DataFrame(numbers["estimators"], features, names)
+        tables |= category_table(copy, numbers, labels)
         return {**super().derive(copy, numbers, labels), **tables, "columns": columns}
 
     @classmethod
@@ -122,6 +126,8 @@ class CoefficientTables(Strengths):
             **cls._ranks(copy, tables),
             **({} if stated is None else {"ranges": stated}),
         }
+        if not chosen:
+            derived |= associations(copy, {**tables, **derived}, pairs)
         sampling = 1 / (copy.n - 1)
         if not chosen and np.nanmedian(np.square(pairs["noise"])) > sampling:
             guesses = best_guesses(rho, np.square(pairs["noise"]) + sampling)
@@ -161,6 +167,9 @@ class CoefficientTables(Strengths):
         if ranges := [part.held["ranges"] for part in parts if "ranges" in part.held]:
             stated = pd.concat(ranges)
             tables["ranges"] = stated[~stated.index.duplicated()].reindex(columns.index)
+        if flags := [part.held["categories"] for part in parts if "categories" in part.held]:
+            categories = pd.concat(flags)
+            tables["categories"] = categories[~categories.index.duplicated()]
         plan, rho = copy.plan, matrix.to_numpy()
         mu, counts = estimators.strengths(rho, plan.strength)
         ranked = mu
@@ -173,7 +182,11 @@ class CoefficientTables(Strengths):
         table, role = self.held["columns"], "source" if self.copy.role == "source" else "target"
         mine = table.index.get_level_values("party") == self.copy.party
         own_columns = known_columns(table[mine])
-        known = {f"{role}_{what}": getattr(own_columns, what) for what in ("ties", "skewness", "gaps")}
+        known: dict[str, Any] = {
+            f"{role}_{what}": getattr(own_columns, what) for what in ("ties", "skewness", "gaps")
+        }
+        features = [feature for _, feature in table.index[mine]]
+        known[f"{role}_nominal"] = columns_of(self.held.get("categories"), self.copy.party, features)
         if "ranges" in self.held:
             known[f"{role}_ranges"] = self.held["ranges"]["range"][mine].to_numpy()
         return super().shows({**numbers, **known})

@@ -14,6 +14,7 @@ from mpc_spearman.findings.coefficient_tables import (
     known_columns,
     weakened_pairs,
 )
+from mpc_spearman.findings.nominal import nominal_section
 from mpc_spearman.findings.sections import RATE, Line, Matrix, Section, Table, chance, number, percent
 from mpc_spearman.findings.tables import CSV_PAIRS
 from mpc_spearman.statistics import reading, result_warnings
@@ -118,7 +119,8 @@ class Coefficients(CoefficientTables):
     def sections(self) -> list[Section]:
         if self.matrix.isna().all(axis=None):
             return [self.ranked()]
-        return [self._strongest(self.pairs()), self.ranked(self.first()), self._map()]
+        nominal = [nominal_section(self.copy, self.held)] if "nominal" in self.held else []
+        return [self._strongest(self.pairs()), *nominal, self.ranked(self.first()), self._map()]
 
     def _strongest(self, pairs: pd.DataFrame) -> Section:
         """Return the section with the pairs whose coefficients are farthest from 0, intervals where found."""

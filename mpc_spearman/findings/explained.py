@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.nominal import CATEGORIES, category_table, columns_of
 from mpc_spearman.findings.ranking import RANKING, listed
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent
 from mpc_spearman.findings.tables import Form, Labels, Numbers
@@ -45,6 +46,7 @@ class Explained(Findings):
             },
         ),
         "ranking": RANKING,
+        "categories": CATEGORIES,
     }  # fmt: skip
     unmergeable = OF_ONE_SOURCE
 
@@ -63,6 +65,7 @@ class Explained(Findings):
         return {
             "explained": by_source(copy, columns, labels.target, "feature"),
             "ranking": listed(positions, pd.Index(list(labels.target), dtype="object")),
+            **category_table(copy, numbers, Labels((), labels.target)),
         }
 
     @classmethod
@@ -110,13 +113,21 @@ class Explained(Findings):
             tested = f"smallest q {chance(table['q'].min())}" if table["q"].notna().any() else "no p-values"
             return f"Of no feature is more explained than chance gives ({tested})"
         (source, feature), best = differing.index[0], differing.iloc[0]
-        count, m = len(differing.index.unique(1)), len(table.index.unique(1))
+        count, m = (self._columns(one.index.unique(1)) for one in (differing, table))
         of_new = min(max(best["predictive"], 0), 1)
-        many = f"; {count} of {m} features differ{'s' * (count == 1)} from chance" if m > 1 else ""
+        noun = "columns" if "categories" in self.held else "features"
+        many = f"; {count} of {m} {noun} differ{'s' * (count == 1)} from chance" if m > 1 else ""
         return (
             f"{printable(str(source))} explains {100 * best['low']:.0f} to {100 * best['high']:.0f} % of the "
             f"variance of the ranks of {printable(str(feature))}, {100 * of_new:.0f} % expected in new "
             f"rows{many}"
+        )
+
+    def _columns(self, features: Sequence[str]) -> int:
+        """Return from how many columns features come; flags of one column's categories count once."""
+        columns = columns_of(self.held.get("categories"), self.copy.target, features)
+        return len(
+            {(column or feature, bool(column)) for column, feature in zip(columns, features, strict=True)}
         )
 
     def sections(self) -> list[Section]:

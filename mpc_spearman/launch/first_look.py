@@ -25,7 +25,10 @@ _IN_PYTHON = (
     (r"set id to the column of row ids", 'name it with on="...", or on=("... of A", "... of B")'),
     (r"\bset id to\b", "set on to"),
     (r"\bset csv\.(\w+) to\b", r'set csv={"\1": ...} to'),
-    (r"list its order under encode", 'give its order with encode={"SIDE": {...}}'),
+    (
+        r"list its order under encode \(flags if it has none\)",
+        'give its order, or "flags" if it has none, with encode={"SIDE": {...}}',
+    ),
     (r"leave it out \(exclude\)", 'leave it out with exclude={"SIDE": [...]}'),
     (r"write it in brackets, \[...\], or start each item with '- '", "write it in brackets, [...]"),
     (r"\bduplicates: (\w+)\b", r'duplicates={"SIDE": "\1"}'),

@@ -41,6 +41,7 @@ def described(columns: str, of_sum: bool = False) -> tuple[Field, ...]:
         Field("stated_skewness", "float64", (columns,), _TOLD["stated skewness"], precision=noisy),
         Field("gaps", "float64", (columns,), _TOLD["gaps"]),
         Field("lengths", "float64", (columns,), _TOLD["lengths"], precision=noisy, proofs=True),
+        Field("nominal", "texts", (columns,), rows.NOMINAL),
         Field("factors", "float64", (columns,), _TOLD["factors"], precision=noisy),
         *([factor] if of_sum else ()),
     )
@@ -55,11 +56,12 @@ def passed_on(of: str, other: str, columns: str) -> tuple[Field, ...]:
         Field(f"{other}_skewness", "float64", (columns,), _TOLD["other skewness"]),
         Field(f"{other}_gaps", "float64", (columns,), _TOLD["other gaps"]),
         Field(f"{other}_ranges", "float64", (columns,), _TOLD["other ranges"], precision=("statistical",)),
+        Field(f"{other}_nominal", "texts", (columns,), f"{rows.NOMINAL}, of the other side"),
     )
 
 
-_NAMES = Field("names", "texts", ("m_source",), "the feature names")
-ALL_NAMES = Field("source_names", "texts", ("m_sources",), "the sources' feature names")
+_NAMES = Field("names", "texts", ("m_source",), rows.NAMES)
+ALL_NAMES = Field("source_names", "texts", ("m_sources",), f"the sources' {rows.NAMES}")
 #: Names and tie terms, with which the coordinator labels the matrix and computes coefficients.
 DESCRIBED = (
     Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (_NAMES, *described("m_source", of_sum=True), rows.LENGTH)),

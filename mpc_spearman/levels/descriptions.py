@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,8 @@ class Description:
     """A data party's description of its columns for the coordinator; empty fields were not sent."""
 
     names: tuple[str, ...] = ()
+    #: The column without an order that each feature is a flag of; "" for others.
+    nominal: tuple[str, ...] = ()
     ties: tuple[int, ...] = ()
     constant: tuple[bool, ...] = ()
     #: What tests need besides tie terms: which columns have two values, and the skewness of each one's ranks.
@@ -46,6 +49,11 @@ class Descriptions:
     def of_sources(self, what: str) -> list[Any]:
         """Return the values of one field of all sources' descriptions."""
         return [value for source in self.sources for value in getattr(source, what)]
+
+    @property
+    def nominal(self) -> dict[str, Sequence[str]]:
+        """Columns without an order, by the message fields that carry them."""
+        return {"source_nominal": self.of_sources("nominal"), "target_nominal": self.target.nominal}
 
     def tie_shares(self, n: int) -> Floats:
         """Return (T_x + T_y)/(2N) of every pair, (m_A, m_B), which eq. 2 adds to S/N."""

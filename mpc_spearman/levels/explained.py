@@ -107,6 +107,7 @@ class Explained(Level):
     )
     sent: ClassVar[tuple[Row, ...]] = (
         rows.CONSTANT_AND_GAPS,
+        Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (Field("nominal", "texts", ("m_target",), rows.NOMINAL),)),
         *whitened_rows(Role.SOURCE, *Role),
         *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         kurtosis_row(
@@ -116,10 +117,22 @@ class Explained(Level):
         *rows.split_noise(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
-    granted: ClassVar[tuple[Row, ...]] = result_rows(
-        Field("explained", "float64", ("sources", "m_target"), _R2),
-        Field("explained_noise", "float64", ("sources", "m_target"), f"{NOISE} whose squares add up to R²"),
-        Field("kept", "int64", ("sources",), "k, how many independent directions a source's columns have"),
+    granted: ClassVar[tuple[Row, ...]] = (
+        *result_rows(
+            Field("explained", "float64", ("sources", "m_target"), _R2),
+            Field(
+                "explained_noise", "float64", ("sources", "m_target"), f"{NOISE} whose squares add up to R²"
+            ),
+            Field(
+                "kept", "int64", ("sources",), "k, how many independent directions a source's columns have"
+            ),
+        ),
+        Row(
+            Kind.RESULT,
+            COORDINATOR,
+            SOURCE,
+            (Field("target_nominal", "texts", ("m_target",), f"{rows.NOMINAL}, of the target"),),
+        ),
     )
     owners_add: ClassVar[bool] = True
     counts: ClassVar[str] = "directions of a source"

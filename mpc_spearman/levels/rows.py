@@ -9,6 +9,10 @@ from mpc_spearman.wire.kinds import Field, FieldType, Kind, Row
 
 SOURCE, TARGET, COORDINATOR = (Role.SOURCE,), (Role.TARGET,), (Role.COORDINATOR,)
 
+#: Names of features, in words.
+NAMES = "feature names, with the names of categories that are flags (`encode: flags`)"
+#: Which features belong to one column without an order.
+NOMINAL = "which features are the flags of one column's categories"
 #: A source's statement about its columns if C learns strengths.
 LENGTH = Field("length", "float64", (1,), "how strongly its columns correlate with each other, as one number")
 #: The words for the noise that receivers learn with the numbers.

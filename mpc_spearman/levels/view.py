@@ -20,7 +20,7 @@ from mpc_spearman.config import Plan, PlanSource, load_plan
 from mpc_spearman.config.levels import GRANTS, within
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
-from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
+from mpc_spearman.levels.rows import COORDINATOR, NAMES, SOURCE, TARGET
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind, Row, ViewTable
 from mpc_spearman.wire.meter import PHASES
@@ -106,9 +106,7 @@ _SHAPE = (
     Field("features", "int64", (1,), tells="the number of features"),
 )
 _OF_FEATURES = tuple(name for name, level in LEVELS.items() if level.of_features)
-_NAMES = Field(
-    "names", "texts", ("m_target",), "the feature names", levels=_OF_FEATURES, opened_to=("coordinator",)
-)
+_NAMES = Field("names", "texts", ("m_target",), NAMES, levels=_OF_FEATURES, opened_to=("coordinator",))
 _PUBLIC_KEY = Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE)
 _ENCRYPTED = "nothing: its vectors under the coordinator's encryption key"
 _CIPHERTEXT = Field("batch", "bytes", ("rows", "ciphertext_bytes"), _ENCRYPTED, protocols=_HE)
@@ -158,9 +156,7 @@ def _of(level: type[Level]) -> list[Row]:
     return [row.at(level.name) for row in level.sent] + [row.to(grants) for row in level.granted]
 
 
-_TARGET_NAMES = Field(
-    "target_names", "texts", ("m_target",), "the target's feature names", grants=_OF_FEATURES
-)
+_TARGET_NAMES = Field("target_names", "texts", ("m_target",), f"the target's {NAMES}", grants=_OF_FEATURES)
 #: Names of the target's features come after everything else that a source gets about them.
 _LAST = Row(Kind.RESULT, COORDINATOR, SOURCE, (_TARGET_NAMES,))
 VIEW = ViewTable.of(MEETING, (*_SHARED, *(row for level in LEVELS.values() for row in _of(level)), _LAST))

@@ -41,6 +41,7 @@ def _description(table: Table, ranks: Ranks, stated: Statements, factors: Factor
     """Return all that a message can say about columns, by field; ranks are of the rows of the run."""
     return {
         "names": table.features,
+        "nominal": table.nominal_columns,
         "ties": ranks.tie_terms,
         "constant": np.array(stated.constant, dtype=np.uint8),
         "two_values": np.array(ranks.two_values, dtype=np.uint8),
@@ -70,6 +71,9 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
     fields = {name: tuple(value) for name, value in values.items()}
+    named = zip(fields.get("names", ()), fields.get("nominal", ()), strict=False)
+    if not all(column == "" or name.startswith(f"{column}=") for name, column in named):
+        raise ProtocolViolation(f"{owner} states the column of a flag whose name does not begin with it")
     ties, two_values, skewness = (fields.get(name, ()) for name in ("ties", "two_values", "skewness"))
     if any(not 0 <= term <= total(n) or term % 2 for term in ties):
         raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n:,} rows")

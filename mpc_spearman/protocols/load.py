@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -63,6 +65,7 @@ def own_tables(
         me,
         rows=first,
         normalise=plan.normalise,
+        fewest=me.policy.min_rows,
         whole=me.write_unaligned is not None,
         tick=tick,
     )
@@ -86,9 +89,19 @@ def own_tables(
 
 
 def range_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
-    """Return by which factor an owner states each column's range larger, (m,): ``policy.range``."""
-    more = plan.owner(table.party).policy.range
-    return np.array([more.get(name, 1.0) for name in table.features])
+    """Return by which factor an owner states each column's range larger, (m,): ``policy.range``.
+
+    With ``privacy.unit: value``, where two people exchange one column's values, two flags of a column change:
+    √2 covers both.
+    """
+    more, flags = plan.owner(table.party).policy.range, Counter(table.nominal_columns)
+    of_pair = math.sqrt(2) if plan.privacy.unit == "value" else 1.0
+    return np.array(
+        [
+            more.get(name, 1.0) * (of_pair if column and flags[column] > 1 else 1.0)
+            for name, column in zip(table.features, table.nominal_columns, strict=True)
+        ]
+    )
 
 
 @step("load")

@@ -48,6 +48,7 @@ def publish(run: Run, numbers: Numbers, descriptions: Descriptions, shapes: Shap
             "nonce": fresh if alone else nonces.setdefault(given, fresh),
             "source_names": descriptions.of_sources("names"),
             "target_names": descriptions.target.names,
+            **descriptions.nominal,
         }
         values = {field.name: given_values[field.name] for field in fields}
         run.notes.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))

@@ -85,7 +85,8 @@ def run_coordinator(run: Run) -> Result:
     names = descriptions.of_sources("names"), descriptions.target.names
     publish(run, numbers, descriptions, shapes)
     warnings = [*warnings, *level_of(run.plan).weakened(shapes, descriptions.target.names)]
-    result = _result(run, shapes.n, numbers, shapes.labels(*names), warnings)
+    known: dict[str, Any] = {**numbers, **descriptions.nominal}
+    result = _result(run, shapes.n, known, shapes.labels(*names), warnings)
     return sign_and_part(run, result)
 
 
@@ -107,6 +108,7 @@ def _own_result(
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
     known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(columns).items()}}
+    known[f"{me.role.value}_nominal"] = table.nominal_columns
     if rows_differ(plan):
         known[f"{me.role.value}_ranges"] = level_of(plan).stated_ranges(stated, me.role, table.n)
     counted = "counts" in known and plan.results.strongest is None

@@ -170,8 +170,9 @@ def chosen(what: str, k: int, of: int) -> list[str]:
 def fewer_directions(sources: Sequence[str]) -> list[str]:
     """Say which sources have fewer directions than columns; `sources` are lines."""
     return _listed(
-        "fewer directions are used than a source has columns: the others repeat these or are constant; with "
-        "noise also those that nearly repeat these, or differ in so few rows that noise could not hide these",
+        "fewer directions are used than a source has columns: the others repeat these, as one flag of each "
+        "column without an order does, or are constant; with noise also those that nearly repeat these, or "
+        "differ in so few rows that noise could not hide these",
         sources,
     )
 

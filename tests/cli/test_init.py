@@ -61,6 +61,19 @@ def test_the_file_of_a_table_is_read_as_it_says(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("here")
+def test_text_with_few_values_becomes_flags_where_categories_are_large_enough() -> None:
+    rows = [f"p{i},{'MF'[i % 2]},{'abc'[i % 3]},{'xy'[i > 90]},{('none', 'mild')[i % 2]}" for i in range(100)]
+    Path("a.csv").write_text("\n".join(["id,sex,site,rare,pain", *rows]))
+    assert main(["init", "a.csv", "--party", "A"]) == 0
+    party = own("A.yaml")
+    assert party.encode == {"sex": "flags", "site": "flags"}
+    assert party.exclude == ("rare", "pain")  # too few of one value; a word that may stand for no value
+    assert "#   pain: [mild, none]" in Path("A.yaml").read_text()
+    table = read_table("A", Path("a.csv"), party, fewest=party.policy.min_rows)
+    assert table.features == ("sex=M", "site=a", "site=b", "site=c")
+
+
+@pytest.mark.usefixtures("here")
 def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     Path("a.csv").write_text("id,x\n1,1\n1,2\n2,3\n")
     Path("b.csv").write_text("who,x\nAnn,1\nAnn,1\nBob,2\n")

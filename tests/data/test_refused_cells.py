@@ -20,7 +20,7 @@ GAPS = (
     "missing: drop_rows leaves such rows out, under alignment: intersect"
 )
 ODD = "; if such a cell stands for a missing value, list it under missing_values"
-ENCODE = "; list its order under encode, or leave it out (exclude)"
+ENCODE = "; list its order under encode (flags if it has none), or leave it out (exclude)"
 DAY = "2024-02-28T"
 OBJECTS = "Python objects of several kinds (dtype object)"
 COMMA = "; if they are numbers, set csv.decimal to ',', as they are written"

@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mpc_spearman import load_plan
 from mpc_spearman.levels import coefficients_noise, explained, noise, strengths
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import run_in_memory
-from support.plans import plan
+from support.plans import mapping
 from support.references import table
 
 N = 12
@@ -58,7 +59,13 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def made(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
     return {
-        "A": table(a=rng.normal(size=N), rare=np.arange(N) == 3, few=rng.poisson(1, N), flat=np.zeros(N)),
+        "A": table(
+            a=rng.normal(size=N),
+            rare=np.arange(N) == 3,
+            few=rng.poisson(1, N),
+            flat=np.zeros(N),
+            region=rng.permutation([*"uuuuuvvvvwww"]),
+        ),
         "B": table(x=rng.normal(size=N), flag=rng.permutation(N) < 4, few=rng.poisson(0.7, N)),
     }
 
@@ -70,9 +77,11 @@ def exchanged(frame: pd.DataFrame, i: int, j: int) -> pd.DataFrame:
     return pd.concat([frame[["id"]], frame.drop(columns="id").iloc[order].reset_index(drop=True)], axis=1)
 
 
-def plan_for(level: str, alignment: str) -> Any:
+def plan_for(level: str, alignment: str, **settings: Any) -> Any:
     both = {"target": level, "sources": level, "precision": "statistical"}
-    return plan(reveal=level, alignment=alignment, results=both)
+    content = mapping(reveal=level, alignment=alignment, **{"results": both, **settings})
+    content["parties"]["sources"][0]["encode"] = {"region": "flags"}
+    return load_plan(content)
 
 
 def apart(one: Said, other: Said, receiver: str) -> float:
@@ -130,6 +139,24 @@ def test_all_that_a_party_receives_differs_by_noise_alone(
         assert used or square < 1e-20
     assert 0.01 * mu**2 < max(found["both"]) <= mu**2
     assert max(found["one"]) <= (1.5 * mu) ** 2
+
+
+def test_a_category_is_hidden_as_one_value(heard: Run) -> None:
+    """Under ``unit: value`` two people exchange their categories alone, which changes two flags."""
+    its = plan_for(
+        "coefficients",
+        "same",
+        privacy={"unit": "value"},
+        results={"target": "coefficients", "sources": "nothing", "precision": "statistical"},
+    )
+    frames, mu, squares = made(np.random.default_rng(5)), separation(2.0), list[float]()
+    before = heard(its, frames).copy()
+    for i, j in [*combinations(range(N), 2)][::6]:
+        region = frames["A"]["region"].to_numpy(copy=True)
+        region[[i, j]] = region[[j, i]]
+        after = heard(its, {**frames, "A": frames["A"].assign(region=region)})
+        squares.append(apart(before, after, "B"))
+    assert 0.1 * mu**2 < max(squares) <= mu**2
 
 
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "ranking", "explained", "canonical"])

@@ -18,7 +18,7 @@ from mpc_spearman.errors import TableError
 
 
 def read(source: Any, **settings: Any) -> Table:
-    how = {key: settings.pop(key) for key in ("rows", "normalise") if key in settings}
+    how = {key: settings.pop(key) for key in ("rows", "normalise", "fewest") if key in settings}
     return read_table("B", source, TableKeys(**settings), **how)
 
 
