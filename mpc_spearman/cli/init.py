@@ -119,7 +119,7 @@ def _write_own(tables: list[Path], party: str | None, file: Path) -> None:
                 "#   front of them? Then the shared plan needs normalise: [unpad].",
             ]
         lines += _open(keys) + keys
-        said += [_in_words(about, keys), *_rows_needed(len(about.used))]
+        said += [_in_words(about, keys), *_rows_needed(about.features)]
     policy = list(_policy(party))
     if tables:
         lines += policy
@@ -234,7 +234,7 @@ def _write_plan(source: Path, target: Path, file: Path) -> None:
         raise TableError(f"no id is common to {source} and {target}: {why}\n{file} is written: correct it")
     asked = f"; {doubt[0].lower()}{doubt[1:]}" if doubt else ""
     print(f"{match.common:,} ids in common{asked}")
-    sizes = len(abouts[0].used), len(abouts[1].used)
+    sizes = abouts[0].features, abouts[1].features
     needed = advice(load_plan(file), sizes) if all(sizes) else []
     print(*needed, f"{file}: read it, then run `mpc-spearman local {file}`", sep="\n")
 

@@ -34,7 +34,7 @@ def table_keys(table: str, about: Survey, steps: Sequence[Normalise]) -> list[st
         lines += _comment(f"  {kind}: {', '.join(map(printable, names))}")
     if convert := {name: one.convert for name, one in about.readings.items() if one.convert}:
         lines += ["convert:", *(f"  {scalar(name)}: {how}" for name, how in convert.items())]
-    return [*lines, *_gaps(about), *_missing_values(about), *_left_out(about)]
+    return [*lines, *_flags(about), *_gaps(about), *_missing_values(about), *_left_out(about)]
 
 
 def _ids(about: Survey, steps: Sequence[Normalise]) -> Iterator[str]:
@@ -67,6 +67,17 @@ def _csv(keys: Mapping[str, object]) -> Iterator[str]:
         yield f"# ? Numbers such as 1{mark}234 are read as 1234. Is {mark!r} no decimal mark?"
     if keys:
         yield f"csv: {{{', '.join(f'{key}: {_value(value)}' for key, value in keys.items())}}}"
+
+
+def _flags(about: Survey) -> Iterator[str]:
+    if nominal := [column for column in about.used if column.categories]:
+        yield "# Each category becomes a column of 0 and 1, whose name others learn; rare ones are together."
+        yield "# ? If the values of a column have an order, write it in place of flags, lowest first."
+        yield "encode:"
+        yield from (
+            f"  {scalar(column.name)}: flags  # {printable(_listed(column.fix['encode']))}"
+            for column in nominal
+        )
 
 
 def _gaps(about: Survey) -> Iterator[str]:
@@ -124,11 +135,14 @@ def _left_out(about: Survey) -> Iterator[str]:
 def _orders(left_out: Iterable[Column]) -> Iterator[str]:
     ordered = [(column.name, column.fix["encode"]) for column in left_out if "encode" in column.fix]
     if ordered:
-        yield "# Text with few values. If the values have an order, list them in it, lowest first."
+        yield "# Text with few values. List them in their order, lowest first; without an order, write flags."
         yield "# encode:"
-    for name, categories in ordered:
-        assert isinstance(categories, list)
-        yield f"#   {scalar(name)}: [{', '.join(scalar(str(one)) for one in categories)}]"
+    yield from (f"#   {scalar(name)}: {_listed(categories)}" for name, categories in ordered)
+
+
+def _listed(categories: object) -> str:
+    assert isinstance(categories, list)
+    return f"[{', '.join(scalar(str(one)) for one in categories)}]"
 
 
 def scalar(text: str) -> str:

@@ -10,13 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mpc_spearman.arrays import Memory
+from mpc_spearman.config import Policy
 from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.data.categories import flags_of
 from mpc_spearman.data.cells import Numbers
-from mpc_spearman.data.columns import is_text
+from mpc_spearman.data.columns import ColumnReader, is_text
 from mpc_spearman.data.combine import IdRows, combine
+from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.likely_ids import LikelyIds, is_row_numbers, likely_ids
 from mpc_spearman.data.readings import Distinct, Reading, notation_of, reading
 from mpc_spearman.data.refusals import Unusable, show
@@ -49,6 +53,11 @@ class Survey:
         """The columns that a run would use."""
         return [column for column in self.columns if not column.problem]
 
+    @property
+    def features(self) -> int:
+        """How many features a run would make of them."""
+        return sum(max(1, len(column.categories)) for column in self.used)
+
     def differing(self, same_ids: IdRows) -> list[str]:
         """Return the used columns that differ among rows with the same id."""
         return [column.name for column in self.used if _differs(column, same_ids)]
@@ -71,7 +80,11 @@ def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
     if readings or notation:
         columns |= _read_again(cells, csv, readings)
     ids = likely_ids(columns, cells)
-    return Survey(table, source.n, csv, ids, tuple(map(_useful, columns.values())), readings)
+    every = [
+        column if name == ids.name else _as_categories(column, cells[name])
+        for name, column in columns.items()
+    ]
+    return Survey(table, source.n, csv, ids, tuple(map(_useful, every)), readings)
 
 
 def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
@@ -146,8 +159,29 @@ def _read_again(
     return columns
 
 
+def _as_categories(column: Column, cells: pa.ChunkedArray) -> Column:
+    """Return a column of text with few values as one whose categories become flags, if they can.
+
+    Not one with a word such as "none", which can be a category or stand for a missing value.
+    """
+    words = column.fix.get("encode")
+    if not isinstance(words, list) or any(word.lower() == "none" for word in words):
+        return column
+    keys, rows = TableKeys(encode={column.name: "flags"}), np.ones(len(cells), dtype=bool)
+    try:
+        reader = ColumnReader(keys, Codes(keys), Memory(), len(cells))
+        numbers = reader.numbers(column.name, lambda: cells.chunks)
+        flags = flags_of(column.name, numbers.values, numbers.categories, rows, Policy().min_rows)
+    except Unusable:
+        return column
+    names = tuple(name.removeprefix(f"{column.name}=") for name in flags.categories_of)
+    return replace(column, problem="", kind=numbers.kind, missing=numbers.missing, categories=names)
+
+
 def _useful(column: Column) -> Column:
     """Mark a column that says nothing: of one value, of which a run only warns, or of row numbers."""
+    if column.categories:
+        return column
     known = column.values[~column.missing]
     if column.problem or (len(known) and (known != known[0]).any() and not is_row_numbers(column)):
         return column
