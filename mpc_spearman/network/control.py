@@ -1,9 +1,9 @@
 """The connection between a party and the coordinator while they meet: small messages and keep-alives.
 
-A message is its length in four bytes and a JSON object. One thread both sends and receives, because two
-threads cannot share a TLS session; a message to send wakes it up. After a while without messages it sends
-``alive``, so that the peer, and any firewall between, sees traffic. Messages come from an authenticated
-party, and are checked all the same.
+A message is a JSON object on a line. One thread both sends and receives, because two threads cannot share a
+TLS session; a message to send wakes it up. After a while without messages it sends ``alive``, so that the
+peer, and any firewall between, sees traffic. Messages come from an authenticated party, and are checked all
+the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import select
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections import deque
@@ -24,7 +23,6 @@ from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerDied, Peer
 from mpc_spearman.network.sockets import hang_up
 from mpc_spearman.parties import Party
 
-_LENGTH = struct.Struct("!I")
 #: Bytes of the longest message.
 LONGEST = 1 << 20
 # Seconds in which a peer that is still connected answers.
@@ -62,8 +60,7 @@ class Control:
 
     def send(self, **message: Any) -> None:
         """Queue a message for sending, and return at once."""
-        text = json.dumps(message).encode()
-        self._outbox.append(_LENGTH.pack(len(text)) + text)
+        self._outbox.append(json.dumps(message).encode() + b"\n")
         self._wake_thread()
 
     def answers(self) -> bool:
@@ -157,13 +154,8 @@ class Control:
 
     def _handle_messages(self, data: bytes) -> bytes:
         """Handle all complete messages in `data`, and return the bytes that follow them."""
-        while len(data) >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(data)
-            if size > LONGEST:
-                raise unparsable(self.peer)
-            text, rest = data[_LENGTH.size : _LENGTH.size + size], data[_LENGTH.size + size :]
-            if len(text) < size:
-                break
+        *lines, rest = data.split(b"\n")
+        for text in lines:
             try:
                 message = json.loads(text)
                 if not isinstance(message, dict):
@@ -176,8 +168,9 @@ class Control:
                 raise
             except Exception:  # of any kind: an invalid message must end the wait for a valid one
                 raise unparsable(self.peer) from None
-            data = rest
-        return data
+        if len(rest) > LONGEST:
+            raise unparsable(self.peer)
+        return rest
 
 
 def unparsable(peer: Party) -> HandshakeError:

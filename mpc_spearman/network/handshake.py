@@ -6,7 +6,7 @@ A connection starts with the TLS handshake, which authenticates both ends. Then 
 bytes
 =====  ==============================================================================
 8      ``MPCSPEAR``
-1      version of this format, 3
+1      version of this format and of the meeting's messages, 4
 1      what the connection is for: :class:`Use`
 4      with ``FORWARD`` the number of the party to be connected with, big-endian
 16     the token that the called party sent at the meeting; zeros for ``MEET``
@@ -36,7 +36,7 @@ from mpc_spearman.network.tls import Closed, Connection, Tls
 from mpc_spearman.parties import Party
 
 _FORMAT = struct.Struct("!8sBBI16s")
-_MAGIC, _VERSION = b"MPCSPEAR", 3
+_MAGIC, _VERSION = b"MPCSPEAR", 4
 #: Bytes of a token.
 TOKEN = 16
 #: Seconds within which a caller must prove which party it is, and how many such callers may wait. If there
@@ -238,7 +238,8 @@ class Listener:
             while late or len(self._callers) > most:
                 handle = late.pop() if late else self._oldest_of_largest_network()
                 del self._callers[handle]
-                _drop(handle)
+                with suppress(OSError):
+                    handle.shutdown(socket.SHUT_RDWR)
 
     def _oldest_of_largest_network(self) -> socket.socket:
         ((most, _),) = Counter(origin for _, origin in self._callers.values()).most_common(1)
@@ -268,11 +269,6 @@ def network_of(host: str) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
     return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
-
-
-def _drop(raw: socket.socket) -> None:
-    with suppress(OSError):
-        raw.shutdown(socket.SHUT_RDWR)
 
 
 def _receive_exactly(connection: Connection, size: int) -> bytes:

@@ -74,7 +74,8 @@ class Tls:
 
     def __init__(self, identity: Identity, keys: Mapping[Party, bytes]) -> None:
         self._identity, self._keys = identity, dict(keys)
-        self._certificate = _certificate(identity)
+        key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        self._certificate = leaf(identity.key) + key
         self.server = self._context(ssl.PROTOCOL_TLS_SERVER, self._keys.values())
 
     def __repr__(self) -> str:
@@ -206,11 +207,6 @@ class Tls:
             return None
         who = "the caller" if peer is None else peer.name
         return UnknownKey(f"{who}'s plan lacks our key {self._identity}", heard=True)
-
-
-def _certificate(identity: Identity) -> bytes:
-    key = identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return leaf(identity.key) + key
 
 
 def _continue_handshake(handshake: Callable[[], None]) -> bool:

@@ -217,8 +217,9 @@ class Links:
         self._fail_silent()
         failures = [channel.failure for channel in self._channels.values() if channel.failure is not None]
         if failures:
+            error = min(failures, key=distance_from_cause)
             where = f"{self._roster.me}, {doing} in phase {self._meter.current}"
-            raise _in_context(min(failures, key=distance_from_cause), where)
+            raise type(error)(f"{error} [{where}]", error.about, heard=error.heard)
 
     def _fail_silent(self) -> None:
         """Fail links whose peer is silent for too long."""
@@ -234,8 +235,3 @@ class Links:
     def _read_abort(self, peer: Party, payload: memoryview) -> MpcSpearmanError:
         error, party, phase = decode(self._fields(Kind.ABORT, peer, self._roster.me), {}, payload).values()
         return from_notice(error, party, phase, sender=str(peer), parties=self._roster.names)
-
-
-def _in_context(error: MpcSpearmanError, where: str) -> MpcSpearmanError:
-    """Return the error with the party that noticed it and the phase, which a link's thread does not know."""
-    return type(error)(f"{error} [{where}]", error.about, heard=error.heard)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -220,8 +219,7 @@ def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pyt
     own: Any = run.sides["B"]
     frozen = enter(raw, tls("A"), C, Greeting(Use.MEET))
     said = {"version": "1", "plan": own._settings.plan}
-    text = json.dumps({"join": said}).encode()
-    frozen.sendall(struct.pack("!I", len(text)) + text)
+    frozen.sendall(json.dumps({"join": said}).encode() + b"\n")
     hub: Any = run.sides["C"]
     eventually(lambda: A.number in hub._seats)
     began = time.monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import struct
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -253,7 +252,7 @@ def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> 
             near, peer, EVER, one._on_message, lambda control, error: lost.append(error), lost.append
         )
         one._attempt = Attempt(Roster(PARTIES, me), own, agree, lambda own, error: None)
-    far.sendall(struct.pack("!I", len(said)) + said)
+    far.sendall(said + b"\n")
     far.shutdown(socket.SHUT_WR)
     control.join()
     far.close()
@@ -268,7 +267,7 @@ def test_a_message_without_end_is_refused() -> None:
         near, A, EVER, lambda *said: None, lambda control, error: lost.append(error), lost.append
     )
     with far:
-        far.sendall(struct.pack("!I", LONGEST + 1))
+        far.sendall(bytes(LONGEST + 1))
         far.shutdown(socket.SHUT_WR)
         control.join()
     assert "cannot parse" in str(lost[0])
