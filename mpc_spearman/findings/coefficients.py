@@ -66,6 +66,16 @@ class Coefficients(CoefficientTables):
             *([result_warnings.noise("the coefficients")] if self.noise_ratio() > 1 else []),
         ]
 
+    def pairs(self) -> pd.DataFrame:
+        """Return one row for each pair; last those with a constant column, to which eq. 2 may give 1."""
+        pairs, ties = super().pairs(), self.held["columns"]["ties"]
+        constant = ties.index[ties == Ties.CONSTANT.word]
+        target = constant[constant.get_level_values(0) == self.copy.target].get_level_values(1)
+        last = pd.MultiIndex.from_frame(pairs[["party", "source"]]).isin(constant) | pairs["target"].isin(
+            target
+        )
+        return pairs.iloc[np.argsort(last, kind="stable")].reset_index(drop=True)
+
     def noise_ratio(self) -> float:
         if "noise" not in self.held:
             return 0.0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -136,3 +138,13 @@ def test_a_copy_without_canonical_correlations_says_why() -> None:
     assert "The canonical correlations are not in this result" in page(result).text
     with pytest.raises(NotRevealed):
         result.plot()
+
+
+def test_pairs_with_a_constant_come_last_though_equation_2_gives_them_1() -> None:
+    x = np.random.default_rng(2).normal(size=50)
+    source, target = pd.DataFrame({"c": 1.0, "x": x}), pd.DataFrame({"c": 1.0, "y": -x})
+    result = computed({"A": source}, target, estimator="paper")
+    pairs = result.pairs()
+    assert pairs["rho"].tolist() == [-1, 1, 0.5, 0.5]
+    assert (pairs.loc[0, "source"], pairs.loc[0, "target"]) == ("x", "y")
+    assert result.findings.headline().startswith("1 of 1 pair differs from chance, the strongest x × y")
