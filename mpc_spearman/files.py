@@ -78,10 +78,10 @@ def write_whole(
             part.unlink(missing_ok=True)
 
 
-def write_output(path: Path, data: bytes, mode: int) -> None:
-    """Write a file as `write_whole` does; `OutputError` if that is impossible."""
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that others may read as `write_whole` does; `OutputError` if that is impossible."""
     try:
-        write_whole(path, data, mode)
+        write_whole(path, data, 0o644)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from None
 

@@ -45,7 +45,7 @@ def run(parsed: argparse.Namespace) -> int:
     refusals, said = agreement(plan, party)
     if parsed.html:
         file = Path(f"{Path(parsed.plan).stem}-{party}.html")
-        write_output(file, page(plan, party).encode("utf-8"), 0o644)
+        write_output(file, page(plan, party).encode("utf-8"))
         print(file)
         print(printable("\n".join(said), keep="\n"))
     else:

@@ -48,26 +48,24 @@ def estimate(
     size: Size,
     *,
     suffix: str = ".parquet",
-    cells: tuple[int, int] = _CELLS,
     watch: Watch = lambda party, phase, done, of: None,
     note: Note = lambda party, text: None,
     server: ForkServer | None = None,
 ) -> Estimate:
     """Estimate what a plan costs at a size, in some seconds, with tables in files of a kind (`suffix`).
 
-    `cells` are those of the tables of the first run under MPC, and of any run at most. The other arguments
-    are as for `run_local`; notes of the estimate itself come from "estimate". `BoundError` if a run of this
-    plan would refuse the size.
+    The other arguments are as for `run_local`; notes of the estimate itself come from "estimate".
+    `BoundError` if a run of this plan would refuse the size.
     """
     roster = variant.plan.roster(variant.plan.names[0])
     features = dict.fromkeys(roster.sources, size.m_A)
     everyone = {**features, roster.target: size.m_B}
     level_of(variant.plan).check(Shapes(size.n, features, size.m_B, everyone))
     he, columns = variant.plan.he, size.m_A + size.m_B
-    first = max(1, cells[0] // columns)
+    first = max(1, _CELLS[0] // columns)
     if variant.plan.protocol == "he":
         first = _FIRST_BFV if he.scheme == "bfv" else _FIRST_PAILLIER[he.randomness]
-    most = min(size.n, max(first, cells[1] // columns))
+    most = min(size.n, max(first, _CELLS[1] // columns))
     rows, tables = [min(most, first)], []
     with ExitStack() as stack:
         server = server or stack.enter_context(ForkServer())

@@ -83,7 +83,7 @@ def compare(
             except MpcSpearmanError as error:
                 raise type(error)(f"{name}: {error}", error.about) from error
             if out is not None:
-                write_output(Path(out), pd.concat(tables).to_csv(index=False).encode(), 0o666)
+                write_output(Path(out), pd.concat(tables).to_csv(index=False).encode())
     return pd.concat(tables, ignore_index=True)
 
 

@@ -96,7 +96,7 @@ def approve(plan: Plan, party: str, officer: Identity, until: date, runs: int) -
         runs=runs,
     )
     signature = b64encode(officer.sign(_PURPOSE, approval.text))
-    write_output(file, approval.text + b"\n" + signature + b"\n", 0o644)
+    write_output(file, approval.text + b"\n" + signature + b"\n")
     return file
 
 

@@ -11,7 +11,7 @@ from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 
 
-def run_role(run: Run, frame: pa.Table | None = None) -> Result:
+def run_role(run: Run, frame: pa.Table | None) -> Result:
     """Run one party's role from its key and table to the farewell; return its result, with its costs.
 
     When this returns, every party has finished. If this party fails, even before the meeting, the others get

@@ -42,7 +42,7 @@ class DataPartyMeeting(Meeting):
         self._agreed: int | None = None  # the attempt in which this party has agreed with all
         self._met = self._ending_known = False
 
-    def attend(self, find: Callable[[], Address], fault: Exception | None = None) -> None:
+    def attend(self, find: Callable[[], Address], fault: Exception | None) -> None:
         """Meet the others, as `CoordinatorMeeting.attend` does; `find` returns the coordinator's address."""
         settings = self._settings
         end = time.monotonic() + (settings.join_timeout if fault is None else NOTICE_SECONDS)

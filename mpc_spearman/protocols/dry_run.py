@@ -9,7 +9,6 @@ from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.refusals import listed, show
-from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
@@ -39,14 +38,14 @@ class DryRun:
     ledger: str
 
 
-def dry_run(plan: Plan, name: str, other: int, frame: ArrowTable | None = None) -> DryRun:
+def dry_run(plan: Plan, name: str, other: int) -> DryRun:
     """Apply an owner's policy to its table, and compute the noise to expect; nothing is sent.
 
     `other` is the number of features of the target or of each source, assumed to have no ties. `TableError`
     if the table cannot be used.
     """
     roster, refusals = plan.roster(name), list[MpcSpearmanError]()
-    tables = own_tables(plan, name, frame)
+    tables = own_tables(plan, name)
     table = tables.used
     ranks = table.ranks()
     as_source = roster.me.role is Role.SOURCE

@@ -40,7 +40,7 @@ def by_chance(strength: Strength, n: int) -> float:
     return 0.0 if strength == "mean" else math.sqrt(2 / math.pi / (n - 1))
 
 
-def pvalues(strengths: Floats, errors: Floats, mean: float = 0.0, *, two_sided: bool = True) -> Floats:
+def pvalues(strengths: Floats, errors: Floats, mean: float, *, two_sided: bool = True) -> Floats:
     """Compute p-values of independence, (m,), of strengths with standard errors, (m,), and a mean by chance.
 
     A strength by size is tested on one side, and its distribution has a longer tail there: it is taken as the

@@ -170,10 +170,10 @@ class Meter:
         )
 
 
-def _peak_memory(file: Path = _STATUS) -> int:
+def _peak_memory() -> int:
     """Return the process's peak resident set in bytes.
 
     `getrusage` counts the parent's memory too, so it is used only if the kernel offers nothing else (gVisor).
     """
-    peak = file.read_text().partition("VmHWM:")[2].split(maxsplit=1)
+    peak = _STATUS.read_text().partition("VmHWM:")[2].split(maxsplit=1)
     return int(peak[0] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mpc_spearman.comparison import WAN, on_network, per_run
-from mpc_spearman.comparison.prediction import estimate
+from mpc_spearman.comparison import WAN, on_network, per_run, prediction
+from mpc_spearman.comparison.prediction import Estimate, estimate
 from mpc_spearman.comparison.table import FIGURES, TIDY
 from mpc_spearman.comparison.variants import Size, Variant, variants
 from mpc_spearman.errors import BoundError
@@ -16,8 +16,13 @@ from support.harness import fork_server
 from support.plans import LIGHT, plan
 from support.sweeps import FakeRuns
 
-SIZE, CELLS = Size(3_000, 3, 4), (2_000, 16_000)
+SIZE = Size(3_000, 3, 4)
 SMALL = {"protocol": "he", "he": {"key_bits": 256, "insecure": True}}
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prediction, "_CELLS", (2_000, 16_000))
 
 
 def variant(**settings: Any) -> Variant:
@@ -26,7 +31,7 @@ def variant(**settings: Any) -> Variant:
 
 
 def test_figures_are_extended_along_a_line(fake_runs: FakeRuns) -> None:
-    found = estimate(variant(), SIZE, cells=CELLS)
+    found = estimate(variant(), SIZE)
     assert list(found.rows) == fake_runs.rows
     assert found.rows[0] == 2_000 // 7
     assert len(found.rows) > 1
@@ -41,7 +46,7 @@ def test_figures_are_extended_along_a_line(fake_runs: FakeRuns) -> None:
 
 
 def test_costs_that_do_not_depend_on_rows_are_not_extrapolated(fake_runs: FakeRuns) -> None:
-    found = estimate(variant(**SMALL), SIZE, cells=CELLS).table
+    found = estimate(variant(**SMALL), SIZE).table
     keys = found[found["phase"].isin(["connect", "keys"])]
     last = fake_runs.cost(fake_runs.rows[-1], "he")
     assert keys["seconds"].sum() == pytest.approx(
@@ -51,7 +56,7 @@ def test_costs_that_do_not_depend_on_rows_are_not_extrapolated(fake_runs: FakeRu
 
 
 def test_a_size_that_is_small_enough_is_measured(fake_runs: FakeRuns) -> None:
-    found = estimate(variant(), Size(400, 3, 4), cells=CELLS)
+    found = estimate(variant(), Size(400, 3, 4))
     assert found.rows == (2_000 // 7, 400)
     assert found.table["bytes"].tolist() == fake_runs.cost(400)["bytes_sent"].tolist()
 
@@ -82,12 +87,16 @@ def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(fake_runs: Fak
     ],
     ids=str,
 )
-def test_small_runs_predict_what_a_larger_one_sends(settings: dict[str, Any], suffix: str) -> None:
+def test_small_runs_predict_what_a_larger_one_sends(
+    settings: dict[str, Any], suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chosen, size = variant(**settings), Size(1500, 3, 4)
-    found, whole = (
-        estimate(chosen, size, suffix=suffix, cells=(first * 7, most * 7), server=fork_server())
-        for first, most in ((300, 600), (size.n, size.n))
-    )
+
+    def estimated(first: int, most: int) -> Estimate:
+        monkeypatch.setattr(prediction, "_CELLS", (first * 7, most * 7))
+        return estimate(chosen, size, suffix=suffix, server=fork_server())
+
+    found, whole = estimated(300, 600), estimated(size.n, size.n)
     assert found.rows[-1] <= 600
     assert whole.rows[-1] == size.n
     (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))

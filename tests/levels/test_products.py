@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import LARGEST, MAX_DOUBLED, MAX_ROWS, Ranks, total
 from mpc_spearman.engines.differences import Squares
@@ -78,14 +79,17 @@ def test_exact_results_end_where_exact_products_do():
         level_of(plan(reveal="coefficients")).check_rows(MAX_ROWS + 1)
 
 
-def test_exact_is_refused_to_all_or_to_one_owner(few):
+def test_exact_is_refused_to_all_or_to_one_owner(few, tmp_path):
     ended = run_in_memory(plan(reveal="coefficients"), TABLES)
     classes = ended.classes()  # whoever is told before it has looked itself names the other's error
     assert "BoundError" in classes.values()
     assert all(classes[party] == "BoundError" or "BoundError" in str(ended.errors[party]) for party in "CBA")
-    (refusal,) = dry_run(plan(reveal="coefficients"), "A", 4, TABLES["A"]).refusals
+    TABLES["A"].to_csv(tmp_path / "a.csv", index=False)
+    of_file = {"A": tmp_path / "a.csv"}
+    (refusal,) = dry_run(load_plan(plan(reveal="coefficients"), tables=of_file), "A", 4).refusals
     assert isinstance(refusal, BoundError)
-    assert not dry_run(plan(reveal="coefficients", **STATISTICAL), "A", 4, TABLES["A"]).refusals
+    noisy = load_plan(plan(reveal="coefficients", **STATISTICAL), tables=of_file)
+    assert not dry_run(noisy, "A", 4).refusals
 
 
 # ---- coefficients ----

@@ -6,8 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,12 +17,10 @@ from mpc_spearman.errors import (
     PeerFailed,
     PolicyError,
     TableError,
-    Unreachable,
 )
-from mpc_spearman.network import control, data_party
+from mpc_spearman.network import control
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import DIRECT, FORWARDED, Attempt, Contact
-from mpc_spearman.network.control import Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.handshake import Greeting, Use, enter
 from mpc_spearman.network.tls import Closed
@@ -36,21 +33,10 @@ from support.processes import EVER, eventually
 Meet = Callable[..., meetings.Meeting]
 
 
-def come(run: meetings.Meeting, *members: Party) -> None:
-    for member in members or PARTIES:
-        run.come(member)
-
-
-def seated(run: meetings.Meeting, member: Party) -> None:
-    """Wait until a party has its place: who comes later hears only who is missing then."""
-    hub: Any = run.sides["C"]
-    eventually(lambda: member.number in hub._seats)
-
-
 @pytest.mark.parametrize("order", [(C, B, A), (A, B, C), (B, C, A)], ids=str)
 def test_parties_meet_in_whatever_order_they_come(meet: Meet, order: tuple[Party, ...]) -> None:
     run = meet()
-    come(run, *order)
+    run.come_all(*order)
     met = run.wait()
     assert_connected(met)
     assert {tuple(one.ways.values()) for one in met.values()} == {(DIRECT, DIRECT, DIRECT)}
@@ -61,7 +47,7 @@ def test_a_pair_is_connected_directly_where_one_of_them_can_be_dialled(
     meet: Meet, listen: dict[Party, Address]
 ) -> None:
     run = meet(listen=listen)
-    come(run)
+    run.come_all()
     met = run.wait()
     assert_connected(met)
     how = DIRECT if listen else FORWARDED
@@ -89,7 +75,7 @@ def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, 
     run = meet()
     for member in (C, B):
         run.come(member, patient=patient)
-    seated(run, B)
+    run.seated(B)
     run.come(A, "first", fault=TableError("column 'salary'"), patient=patient)
     assert str(run.wait("first")["first"]) == "column 'salary'"
     if not patient:
@@ -124,7 +110,7 @@ def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) 
     run.come(A, "first", fault=PolicyError("policy.loss"))
     eventually(lambda: hub._departures)
     run.come(A)
-    seated(run, A)
+    run.seated(A)
     run.come(B)
     assert_connected(run.wait("C", "B", "A"))
 
@@ -140,7 +126,7 @@ def test_a_coordinator_that_announces_the_end_too_early_is_ignored(meet: Meet) -
 
     run = meet()
     run.come(C, coordinator=Lying)
-    come(run, A, B)
+    run.come_all(A, B)
     eventually(lambda: len(lies) == 3)  # the first of which all have heard by then
     assert not run.met
     run.sides["C"].fail(PartyMissing("over", ("PartyMissing", "A", "connect")))
@@ -157,14 +143,14 @@ def test_of_missing_parties_it_is_said_which_had_left_and_why(meet: Meet) -> Non
     ) as missing:
         hub._wait_until(lambda: False, time.monotonic())
     assert missing.value.about == ("PartyMissing", "A", "connect")
-    come(run, A, B)
+    run.come_all(A, B)
     assert_connected(run.wait("C", "B", "A"))
     assert not hub._departures
 
 
 def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
     run = meet()
-    come(run, A, B)
+    run.come_all(A, B)
     run.come(C, fault=TableError("x"))
     for name, error in run.wait().items():
         assert name == "C" or error.about == ("TableError", "C", "load")
@@ -213,8 +199,8 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
 def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     run = meet()
     monkeypatch.setattr(control, "_ANSWER_SECONDS", 1.0)
-    come(run, C, B)
-    seated(run, B)
+    run.come_all(C, B)
+    run.seated(B)
     raw = socket.create_connection((run.address.host, run.address.port), 20.0)
     own: Any = run.sides["B"]
     frozen = enter(raw, tls("A"), C, Greeting(Use.MEET))
@@ -234,7 +220,7 @@ def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytes
     held = threading.Event()
     begun = at_the_attempt(monkeypatch, held)
     run = meet()
-    come(run)
+    run.come_all()
     eventually(lambda: len(begun) == 3)
     hub: Any = run.sides["C"]
     seat = hub._seats[A.number]
@@ -259,8 +245,8 @@ def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytes
 )
 def test_a_party_with_another_plan_ends_and_may_join_again(meet: Meet, mistaken: dict[str, str]) -> None:
     run = meet()
-    come(run, C, B)
-    seated(run, B)
+    run.come_all(C, B)
+    run.seated(B)
     run.come(A, "mistaken", **mistaken)
     error = run.wait("mistaken")["mistaken"]
     expected = "PlanMismatch" if "plan" in mistaken else "HandshakeError"
@@ -275,133 +261,7 @@ def test_a_party_with_another_plan_ends_and_may_join_again(meet: Meet, mistaken:
 
 def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Meet) -> None:
     run = meet()
-    come(run)
+    run.come_all()
     assert_connected(run.wait())
     run.come(A, "second", join_timeout=0.5)
     assert type(run.wait()["second"]).__name__ == "PartyMissing"
-
-
-def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:
-    run = meet()
-    run.come(B, where=Address("127.0.0.1", 9), join_timeout=2.5)
-    error = run.wait()["B"]
-    assert str(error).startswith("C (coordinator) cannot be reached at 127.0.0.1:9 (Connection refused) in")
-    assert error.about == ("PartyMissing", "C", "connect")
-    assert any("waiting for C (coordinator) at 127.0.0.1:9" in line for line in run.said["B"])
-
-
-def test_a_party_that_cannot_be_reached_stops_and_may_come_again(meet: Meet) -> None:
-    run = meet(timeout=5.0)
-    come(run, C, A)
-    seated(run, A)
-    run.come(B, "mistaken", advertise=Address("127.0.0.1", 9))
-    error = run.wait("mistaken")["mistaken"]
-    assert type(error) is Unreachable
-    assert error.about == ("Unreachable", "B", "connect")
-    assert str(error).startswith("A (source) cannot reach B (target) at 127.0.0.1:9")
-    assert "lost" not in str(error)
-    eventually(lambda: "B left: Unreachable in connect; waiting for it again" in run.said["A"])
-    run.come(B)
-    assert_connected(run.wait("C", "B", "A"))
-
-
-@pytest.fixture
-def cut(meet: Meet) -> Iterator[meetings.Meeting]:
-    """A meeting in which A, as ``cut``, reaches the coordinator once, and not again."""
-    run = meet()
-    come(run, C, B)
-    listener = socket.create_server(("127.0.0.1", 0))
-    run.come(A, "cut", where=Address("127.0.0.1", listener.getsockname()[1]))
-    near, _ = listener.accept()
-    listener.close()  # A's later connections are refused
-    far = socket.create_connection((run.address.host, run.address.port))
-    threads = [threading.Thread(target=pass_on, args=pair) for pair in ((near, far), (far, near))]
-    for thread in threads:
-        thread.start()
-    yield run
-    run.wait("cut")
-    for thread in threads:
-        thread.join(EVER)
-    near.close()
-    far.close()
-
-
-def test_who_reaches_the_coordinator_once_and_not_again_ends(cut: meetings.Meeting) -> None:
-    error = cut.wait("cut")["cut"]
-    assert type(error) is Unreachable
-    assert str(error).startswith("A (source) cannot reach C (coordinator)")
-    assert "an earlier connection to it worked" in str(error)
-    cut.come(A)
-    assert_connected(cut.wait("C", "B", "A"))
-
-
-def test_a_coordinator_that_stops_while_a_party_dials_it_says_why(
-    cut: meetings.Meeting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(data_party, "CAUSE_SECONDS", EVER)
-    hub: Any = cut.sides["C"]
-    eventually(lambda: hub._attempt is not None)
-    hub.fail(TableError("column 'x'"))
-    error = cut.wait("cut")["cut"]
-    assert type(error) is PeerFailed
-    assert str(error) == "party C stopped in phase connect: its table was refused (TableError)"
-
-
-def pass_on(one: socket.socket, other: socket.socket) -> None:
-    with suppress(OSError):
-        while data := one.recv(4096):
-            other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
-
-
-def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
-    run, over = meet(timeout=2.5), threading.Event()
-    for member in (A, B):  # in whose one thread keep-alives are sent as well; neither connects before C comes
-        silent: Any = run.come(member, patient=False)
-        silent._on_message = lambda *said: over.wait(EVER)
-    run.come(C, patient=False)
-    error = run.wait("C")["C"]
-    over.set()
-    assert type(error).__name__ == "PeerTimeout"
-    assert error.about[1] in "AB"
-
-
-@pytest.mark.parametrize(
-    ("where", "step", "member"),
-    [
-        (Attempt, "_connect", C),
-        (Attempt, "_connect", A),
-        (Attempt, "_forwarded", B),
-        (Control, "_exchange", C),
-    ],
-)
-def test_an_unexpected_error_in_a_thread_of_a_meeting_ends_it(
-    where: type, step: str, member: Party, meet: Meet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected, real = RuntimeError("at a cell's value"), getattr(where, step)
-
-    def broken(self: Any, *given: Any) -> Any:
-        here = self.peer == A if where is Control else self._roster.me == member
-        if here:
-            raise expected
-        return real(self, *given)
-
-    monkeypatch.setattr(where, step, broken)
-    run = meet(listen={}, timeout=EVER)  # for none of which anyone waits
-    for party in PARTIES:
-        run.come(party, patient=False, join_timeout=EVER)
-    met = run.wait()
-    assert met.pop(member.name) is expected
-    assert {type(error).__name__ for error in met.values()} <= {"PeerFailed", "PeerDied", "PartyMissing"}
-
-
-def test_a_port_that_is_taken_is_named_with_what_to_do(meet: Meet) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        run = meet()
-        run.come(C, where=Address("127.0.0.1", port))
-        text = str(run.wait()["C"])
-    assert (
-        f"port {port}: Address already in use: `ss -tlnp sport = :{port}` shows which program has it" in text
-    )
-    assert "network.port" in text

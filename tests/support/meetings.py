@@ -20,7 +20,7 @@ from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
 from support.memory_network import A, B, C
-from support.processes import EVER
+from support.processes import EVER, eventually
 
 PARTIES = (C, B, A)
 ANYWHERE = Address("127.0.0.1", 0)
@@ -113,6 +113,15 @@ class Meeting:
         self._threads[label] = threading.Thread(target=meet)
         self._threads[label].start()
         return side
+
+    def come_all(self, *members: Party) -> None:
+        for member in members or PARTIES:
+            self.come(member)
+
+    def seated(self, member: Party) -> None:
+        """Wait until a party has its place: who comes later hears only who is missing then."""
+        hub: Any = self.sides["C"]
+        eventually(lambda: member.number in hub._seats)
 
     def wait(self, *labels: str) -> dict[str, Any]:
         """Wait for these, or all; return what came of it: what was met, or the error."""

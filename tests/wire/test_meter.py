@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpc_spearman.wire.meter import Meter, _peak_memory
+from mpc_spearman.wire import meter as meter_module
+from mpc_spearman.wire.meter import Meter
 from support.processes import resident
 
 
@@ -110,8 +111,11 @@ def test_a_phase_keeps_the_highest_peak_of_memory_so_far() -> None:
     assert multiply == share >= max(load, before + 190_000_000)
 
 
-def test_a_kernel_that_reports_no_peak_memory_stops_no_run(tmp_path: Path) -> None:
+def test_a_kernel_that_reports_no_peak_memory_stops_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as gVisor's, under which many containers run."""
     status = tmp_path / "status"
     status.write_text("Name:\tpython\nVmSize:\t300 kB\nVmRSS:\t200 kB\n")
-    assert _peak_memory(status) > 1_000_000
+    monkeypatch.setattr(meter_module, "_STATUS", status)
+    assert meter_module._peak_memory() > 1_000_000
