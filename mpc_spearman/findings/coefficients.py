@@ -25,7 +25,7 @@ from mpc_spearman.statistics.mean_squares import mean_squares, root_mean_squares
 from mpc_spearman.units import printable
 
 #: Pairs that are listed.
-_LISTED = 20
+_LISTED = 500
 _UNCHOSEN = ", or the pair is not among those chosen as the strongest"
 #: A coefficient from which "would be found" says nothing.
 _CERTAIN = 0.995
@@ -105,16 +105,17 @@ class Coefficients(CoefficientTables):
         pairs = self.pairs()
         best, tested = next(pairs.head(1).itertuples()), int(pairs["q"].count())
         which = "The only pair is" if len(pairs) == 1 else f"The strongest of {len(pairs):,} pairs is"
-        strongest = f"{self._named(best)}, with ρ = {number(best.rho)}"  # type: ignore[arg-type]
+        strongest = f"{self._named(best.party, best.source, best.target)}, with ρ = {number(best.rho)}"  # type: ignore[arg-type]
         if not tested:
             return f"{which} {strongest}; no pair has a p-value"
         count = int((pairs["q"] <= RATE).sum())
         if not count:
             return f"No pair differs from chance (smallest q {chance(pairs['q'].min())}){self._limit(tested)}"
         best = next(pairs[pairs["q"] <= RATE].head(1).itertuples())
+        named = self._named(best.party, best.source, best.target)
         which = f"{count:,} of {tested:,} pair{'s differ' if tested > 1 else ' differs'} from chance"
         guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""  # type: ignore[arg-type]
-        return f"{which}, the strongest {self._named(best)} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
+        return f"{which}, the strongest {named} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
 
     def _limit(self, tested: int) -> str:
         """Say above which size there is no coefficient, as far as pairs have intervals."""
@@ -136,17 +137,25 @@ class Coefficients(CoefficientTables):
         """Return the section with the pairs whose coefficients are farthest from 0, intervals where found."""
         defined = pairs.dropna(subset="rho")
         known: Any = defined.head(_LISTED)
+        described = self.held["columns"]
+        places, columns = {label: at for at, label in enumerate(described.index)}, known_columns(described)
         guesses = ["best guess"] * ("guesses" in self.held)
         lines = [
             Line(
                 (
-                    *(self._named(pair), number(pair.rho), *(number(pair.guess) for _ in guesses)),
+                    *(
+                        self._named(pair.party, pair.source, pair.target),
+                        number(pair.rho),
+                        *(number(pair.guess) for _ in guesses),
+                    ),
                     *(self._interval(pair.low, pair.high, pair.q), chance(pair.q)),
                 ),
                 pair.rho,
                 (pair.low, pair.high),
                 found=pair.q <= RATE,
-                note=self._flag(pair),
+                note=self._flag(
+                    pair.rho, columns, places[pair.party, pair.source], places[self.copy.target, pair.target]
+                ),
             )
             for pair in known.itertuples()
         ]
@@ -159,16 +168,16 @@ class Coefficients(CoefficientTables):
             table=Table(
                 ("pair", "ρ", *guesses, "interval", "q"),
                 lines, "pairs.csv" if len(pairs) <= CSV_PAIRS else "pairs.parquet", ("pair",),
-                len(defined) - len(lines), whiskers=True,
+                len(defined) - len(lines), points=True,
             ),
             notes=self._tested(pairs),
-            short=5, long=5,
+            short=5, long=10,
         )  # fmt: skip
 
-    def _named(self, pair: Any) -> str:
+    def _named(self, party: Any, source: Any, target: Any) -> str:
         """Name a pair, with its source's party where there are several."""
         several = len(self.copy.sources) > 1 and not self.own_rows
-        return printable((f"{pair.party} · " if several else "") + f"{pair.source} × {pair.target}")
+        return printable((f"{party} · " if several else "") + f"{source} × {target}")
 
     def _interval(self, low: float, high: float, q: float) -> str:
         """Write the ends of a pair's interval, or why there is none."""
@@ -179,17 +188,13 @@ class Coefficients(CoefficientTables):
         why = "many ties, or may be weakened" if "ranges" in self.held else "many ties"
         return f"none: {'too few rows' if self.n < INTERVAL_ROWS else why}"
 
-    def _flag(self, pair: Any) -> str:
+    def _flag(self, rho: float, columns: Columns, *pair: int) -> str:
         """Say of a pair of a flag with a column without ties how large its coefficient can be."""
-        columns = self.held["columns"]
-        names = [(pair.party, pair.source), (self.copy.target, pair.target)]
-        places: Any = [columns.index.get_loc(name) for name in names]  # `reindex` takes three times as long
-        both = known_columns(columns.iloc[places])
-        if set(both.ties) != {Ties.TWO_VALUES, Ties.NONE}:
+        if {*columns.ties[[*pair]]} != {Ties.TWO_VALUES, Ties.NONE}:
             return ""
-        at = both.ties == Ties.TWO_VALUES
-        flag = Columns(both.ties[at], both.skewness[at], both.gaps[at])
-        (most,), (area,) = reading.largest(flag, self.n), reading.auc(pair.rho, flag, self.n)
+        flags = [at for at in pair if columns.ties[at] == Ties.TWO_VALUES]
+        flag = Columns(columns.ties[flags], columns.skewness[flags], columns.gaps[flags])
+        (most,), (area,) = reading.largest(flag, self.n), reading.auc(np.array([rho]), flag, self.n)
         possible = 0 <= area <= 1  # noise may carry it beyond
         return f"at most ±{number(most, 2)} for this flag; AUC {number(area, 2)}" if possible else ""
 
@@ -228,12 +233,13 @@ class Coefficients(CoefficientTables):
         """Return the section with the matrix, the target's features in the order of the ranking."""
         shown = self.matrix[list(self.ranking["feature"])]
         q, ends = (self.held[name][shown.columns].to_numpy() for name in ("qvalues", "intervals"))
-        values, several = shown.to_numpy(), self.matrix.index.get_level_values(0).nunique() > 1
+        values, sources = shown.to_numpy(), shown.index.to_list()
+        several = self.matrix.index.get_level_values(0).nunique() > 1
 
         def title(row: int, column: int) -> str:
-            pair = pd.Series(dict(zip(("party", "source"), shown.index[row], strict=True)))
-            pair["target"] = shown.columns[column]
-            text = f"{self._named(pair)}: {number(values[row, column])}"
+            party, source = sources[row]
+            pair = self._named(party, source, shown.columns[column])
+            text = f"{pair}: {number(values[row, column])}"
             if math.isnan(values[row, column]):
                 return text
             low, high = ends[2 * row : 2 * row + 2, column]

@@ -23,8 +23,8 @@ _LEAST = 1e-16
 class Line:
     """A line of a table: its texts, and what a chart beside it shows; NaN for nothing.
 
-    `value` is the length of a bar, or the place of a point with a whisker between `ends`, which is filled if
-    it is `found`. `mark` is another place on the axis, and `note` helps to read the line.
+    `value` is the length of a bar, or the place of a point, which is filled if it is `found`; a whisker lies
+    between `ends`. `mark` is another place on the axis, and `note` helps to read the line.
     """
 
     cells: tuple[str, ...]
@@ -39,8 +39,8 @@ class Line:
 class Table:
     """A table, or its first lines, and how many `more` there are, all in `file`.
 
-    `texts` are its columns that are not numbers. Its lines have bars, or points with `whiskers`; a figure
-    calls their axis `axis`, and has their marks if it is `marked`.
+    `texts` are its columns that are not numbers. Its lines have bars, or `points`; a figure calls their axis
+    `axis`, and has their marks if it is `marked`.
     """
 
     head: tuple[str, ...]
@@ -48,7 +48,7 @@ class Table:
     file: str
     texts: tuple[str, ...] = ("feature", "source")
     more: int = 0
-    whiskers: bool = False
+    points: bool = False
     axis: str = ""
     marked: bool = False
 

@@ -233,19 +233,19 @@ class Strengths(Ranking):
                 f"columns. All ranges of ranks hold together with {percent(self.plan.confidence)}.",
                 *notes,
             ]
-        marks, drawn = np.full(len(mu), math.nan), ""
+        errors, drawn = np.full(len(mu), math.nan), ""
+        if "ranks" in self.held:
+            errors = self.held["errors"][names].to_numpy(np.float64)
+            drawn = " The line at the end of a bar reaches one standard error either way."
         if (other := self.other_means()) is not None:
-            of_each = other[1][names].to_numpy(np.float64)
-            columns[other[0]] = [number(one, 4) for one in of_each.tolist()]
-            marks = np.copysign(of_each, mu)  # on the side of each one's bar
-            drawn = f" The vertical mark is the {other[0]}, on the bar's side."
+            columns[other[0]] = [number(one, 4) for one in other[1][names]]
         counts = sorted({*self.held["counts"]} - {0}) if "counts" in self.held else []
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
         undefined = _UNDEFINED if self.chosen is None else _NOT_CHOSEN
         lines = [
-            Line(row, value, mark=mark, note=undefined if math.isnan(value) else "")
-            for row, value, mark in zip(
-                zip(*columns.values(), strict=True), mu.tolist(), marks.tolist(), strict=True
+            Line(row, value, (value - error, value + error), note=undefined if math.isnan(value) else "")
+            for row, value, error in zip(
+                zip(*columns.values(), strict=True), mu.tolist(), errors.tolist(), strict=True
             )
         ]
         about = (

@@ -5,13 +5,14 @@ from __future__ import annotations
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from mpc_spearman.errors import NotRevealed, SetupError
 from mpc_spearman.findings.sections import Matrix, Table
+from mpc_spearman.results.charts import COOL, WARM, shortened
 from mpc_spearman.results.outcome import Outcome
 from mpc_spearman.units import printable
 
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Lines of each table in the HTML, and columns of a figure whose names are shown.
+#: Lines of each table in the HTML; in a figure, lines of a table, and rows and columns whose names are shown.
 _SHOWN = 10
-_NAMED = 50
+_LINES = 40
+_NAMED = 60
 
 
 def html(result: Outcome) -> str:
@@ -43,7 +45,7 @@ def html(result: Outcome) -> str:
 
 
 def figure(result: Outcome) -> Figure:
-    """Draw what a result's last table says, and its matrix if it has one; see `Result.plot`."""
+    """Draw the first lines of a result's last table, and its matrix if there is one; see `Result.plot`."""
     if find_spec("matplotlib") is None:
         raise SetupError("matplotlib, which draws the figure, is not installed. Run: pip install matplotlib")
     shown = result.findings.sections()
@@ -62,11 +64,11 @@ def figure(result: Outcome) -> Figure:
 
     table, matrix = tables[-1], matrices[0] if matrices else None
     rows, columns = matrix.values.shape if matrix else (0, 0)
-    height = 1.6 + 0.24 * min(max(len(table.lines), rows), _NAMED)
-    width = 4.0 + (2.4 + 0.45 * min(columns, 2 * _NAMED // 3) if matrix else 0)
-    drawn = Picture(figsize=(width, height), layout="constrained")
+    height = 1.6 + 0.2 * max(min(len(table.lines), _LINES), min(rows, _NAMED))
+    width = 5.0 + (3.4 + 0.2 * min(columns, _NAMED) if matrix else 0)
+    drawn = Picture(figsize=(width, max(height, 3.2 if matrix else 0)), layout="constrained")
     if matrix:
-        left, right = drawn.subplots(1, 2, width_ratios=(3.2, width - 3.2))
+        left, right = drawn.subplots(1, 2, width_ratios=(5, width - 5))
         _heat_map(right, matrix)
     else:
         left = drawn.subplots()
@@ -76,33 +78,40 @@ def figure(result: Outcome) -> Figure:
 
 def _bars(axes: Axes, table: Table) -> None:
     """Draw the bars of a table, or the places of its lines if it has none, the first on top."""
-    places = range(len(table.lines))
-    values = [line.value for line in table.lines] if table.axis else [-1 - place for place in places]
+    lines = table.lines[:_LINES]
+    places = range(len(lines))
+    values = np.nan_to_num([line.value for line in lines] if table.axis else [-1 - place for place in places])
+    errors = np.nan_to_num([[line.value - line.ends[0], line.ends[1] - line.value] for line in lines]).T
     if table.marked:
-        axes.plot([line.mark for line in table.lines], places, "|", color="#000000", markersize=12)
-    axes.barh(places, np.nan_to_num(values), color="#0072B2")
-    axes.invert_yaxis()
+        axes.plot([line.mark for line in lines], places, "|", color="#000000", markersize=12)
+    colours = [COOL if value < 0 and table.axis else WARM for value in values]
+    axes.barh(places, values, color=colours, xerr=errors if errors.any() else None, ecolor="#44617f")
+    axes.set_ylim(len(lines) - 0.4, -0.6)
     named = next((name for name in table.head if name in table.texts), table.head[0])
-    _names(axes.yaxis, table.column(named))
+    axes.set_yticks(places, _labels(table.column(named)[:_LINES]), fontsize=8)
+    if (more := len(table.lines) - len(lines)) > 0:
+        axes.set_title(f"the first {len(lines)}; {more:,} more", fontsize=9)
     axes.axvline(0, color="#666666", linewidth=0.8)
     axes.set_xlabel(table.axis or "−position")
 
 
 def _heat_map(axes: Axes, matrix: Matrix) -> None:
     """Draw a matrix in colours."""
+    from matplotlib.colors import LinearSegmentedColormap
+
     bound = float(np.nanmax(np.abs(matrix.values), initial=0)) or 1.0
-    image = axes.imshow(matrix.values, cmap="PuOr_r", vmin=-bound, vmax=bound, aspect="auto")
+    colours = LinearSegmentedColormap.from_list("", [COOL, "#ffffff", WARM])
+    image = axes.imshow(matrix.values, cmap=colours, vmin=-bound, vmax=bound, aspect="auto")
     axes.figure.colorbar(image, ax=axes, label=matrix.axis)
-    _names(axes.yaxis, [name for name, _ in matrix.rows])
-    _names(axes.xaxis, list(matrix.columns))
+    for axis, names in ((axes.yaxis, [name for name, _ in matrix.rows]), (axes.xaxis, [*matrix.columns])):
+        if len(names) > _NAMED:
+            axis.set_ticks([])
+            axis.set_label_text(f"{len(names):,} features")
+        else:
+            axis.set_ticks(range(len(names)), _labels(names), fontsize=8)
     axes.tick_params(axis="x", rotation=90)
 
 
-def _names(axis: Any, names: list[str]) -> None:
-    """Name the places on an axis, or say how many there are."""
-    if len(names) > _NAMED:
-        axis.set_ticks([])
-        axis.set_label_text(f"{len(names):,} features")
-    else:
-        # A dollar sign is text here, not the beginning of a formula.
-        axis.set_ticks(range(len(names)), [name.replace("$", r"\$")[:40] for name in names])
+def _labels(names: list[str]) -> list[str]:
+    """Return names as a figure shows them: short, and with dollar signs that begin no formula."""
+    return [name.replace("$", r"\$") for name in shortened(names)]

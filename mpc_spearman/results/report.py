@@ -1,12 +1,16 @@
 """What people look at: the HTML page of a run directory, and how pages are made.
 
-A page is one file, without scripts and with nothing to fetch, so it can be mailed and opened offline. Names
-are other parties' text: templates escape everything.
+A page is one file with nothing to fetch, so it can be mailed and opened offline. The report has one script of
+its own, which sorts and filters tables; its policy allows no other. Names are other parties' text: templates
+escape everything.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
@@ -43,7 +47,20 @@ def template(name: str, **filters: Callable[..., Any]) -> jinja2.Template:
 @cache
 def page() -> jinja2.Template:
     """Load the report's template, which is compiled once in a process and those forked from it."""
-    return template("report.html", seconds=human_seconds, bytes=decimal)
+    return template("report.html", seconds=human_seconds, bytes=decimal, breakable=breakable, sha256=_sha256)
+
+
+def breakable(name: str) -> str:
+    """Return a name as HTML that browsers break after marks between its words, and not within these."""
+    from markupsafe import Markup, escape
+
+    parts = re.split(r"(?<=[_:/-])(?=[^\W_])|(?<=[^\W\d_]\.)(?=[^\W\d_])", name)
+    return Markup("<wbr/>").join(map(escape, parts))
+
+
+def _sha256(script: str) -> str:
+    """Return the digest of a script as a page's policy has it."""
+    return b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def render(result: Outcome) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from base64 import b64decode
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
-from mpc_spearman.findings.sections import number
+from mpc_spearman.findings.sections import Matrix, number
 from mpc_spearman.results import report
-from mpc_spearman.results.charts import LONGEST_SIDE, HeatMap, heat_map
+from mpc_spearman.results.charts import COOL, LONGEST_SIDE, WARM, HeatMap, heat_map, picture, shortened
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.columns import Ties
 from support.made_results import computed, made, matrix_of, page, parts, shared_plan, small, synthetic, tables
@@ -95,4 +98,39 @@ def test_an_interval_is_told_on_hover_for_what_was_found() -> None:
     without = page(made(**about, **parts(result.coefficients, result.plan, Ties.MANY, 1.5)))
     assert any("(none: many ties; q " in title for title in without.titles)
     assert not without.of_class("whisker")  # and a point alone where there is none
-    assert [tag for tag, _ in without.elements].count("circle") == 20
+    assert [tag for tag, _ in without.elements].count("circle") == 24
+
+
+def test_the_whole_matrix_is_a_picture_where_the_map_is_not() -> None:
+    matrix = drawn_matrix(np.array([[0.4, -0.4, 0.0, math.nan], [0.2, 0.8, -0.1, 0.0]]))
+    pixels = decoded(picture(matrix, 0.4))
+    assert pixels[:, :, 3].tolist() == [[254, 254, 0, 0], [128, 254, 64, 0]]
+    colours = [[WARM, COOL], [WARM, WARM]]
+    assert [[f"#{bytes(one[:3]).hex()}" for one in row[:2]] for row in pixels.tolist()] == colours
+    large = np.zeros((2, 5000))
+    large[1, 4321] = -0.4
+    pixels = decoded(picture(drawn_matrix(large), 0.4))
+    assert pixels.shape == (2, 600, 4)
+    assert np.argwhere(pixels[:, :, 3]).tolist() == [[1, 4321 * 600 // 5000]]
+    shown = page(synthetic(100, LONGEST_SIDE + 1, 3))
+    assert shown.of_class("picture")
+    assert not page(synthetic()).of_class("picture")
+
+
+def drawn_matrix(values: np.ndarray) -> Matrix:
+    names = [f"t{j}" for j in range(values.shape[1])]
+    rows = [(f"s{i}", "A") for i in range(len(values))]
+    return Matrix(values, values > 1, rows, names, lambda row, column: "", "ρ")
+
+
+def decoded(address: str) -> np.ndarray:
+    """Return the pixels of a picture, red, green, blue and opacity from 0 to 255."""
+    data = b64decode(address.removeprefix("data:image/png;base64,"))
+    return np.rint(255 * imread(BytesIO(data))).astype(int)
+
+
+def test_long_names_are_cut_in_the_middle_unless_that_makes_them_equal() -> None:
+    names = ["short", "systolic_blood_pressure_at_first_visit", "systolic_blood_pressure_at_last_visit"]
+    assert shortened(names, 21) == ["short", "systolic_b…rst_visit", "systolic_b…ast_visit"]
+    alike = [f"blood_pressure_{day}_of_the_week" for day in ("first", "second")]
+    assert shortened(alike, 11) == alike

@@ -52,7 +52,10 @@ def test_a_figure_has_the_ranking_and_the_coefficients(m: int) -> None:
     result = computed({"A": a}, b)
     figure = result.plot()
     bars, heat_map, _ = figure.axes
-    assert [bar.get_width() for bar in bars.patches] == result.ranking["strength"].tolist()
+    assert [bar.get_width() for bar in bars.patches] == result.ranking["strength"].tolist()[:40]
+    assert [label.get_text() for label in bars.get_yticklabels()][:1] == [
+        result.ranking["feature"][0].replace("$", r"\$")
+    ]
     drawn = heat_map.images[0].get_array()
     np.testing.assert_array_equal(drawn, result.coefficients[list(result.ranking["feature"])])
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]

@@ -96,7 +96,7 @@ class Page:
     """A parsed page: every element with its attributes, and the text inside each kind of element."""
 
     def __init__(self, text: str) -> None:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(text.replace("<wbr/>", ""))  # where a long name may break
         self.elements = [(one.tag, one.attrib) for one in root.iter()]
         self.texts = [(tag, text.strip()) for tag, text in _texts(root) if text and text.strip()]
 
@@ -112,7 +112,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        return " ".join(text for where, text in self.texts if where not in ("style", "title"))
+        return " ".join(text for where, text in self.texts if where not in ("style", "script", "title"))
 
 
 def _texts(element: ElementTree.Element) -> Iterator[tuple[str, str | None]]:
