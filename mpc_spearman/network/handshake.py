@@ -122,9 +122,9 @@ def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: s
 
 def call(
     address: Address, seconds: float, tls: Tls, peer: Party, greeting: Greeting,
-    proxy: Address | None = None, over: Callable[[], bool] = lambda: False,
+    proxy: Address | None = None, cancelled: Callable[[], bool] = lambda: False,
 ) -> Connection:  # fmt: skip
-    """Dial a party and begin a connection; again, if it had too many callers, until `over` returns True.
+    """Dial a party and begin a connection; again, if it had too many callers, until `cancelled` is true.
 
     Raises as `dial` and `enter`; `Closed` if the party never accepts the connection.
     """
@@ -134,7 +134,7 @@ def call(
         try:
             return enter(raw, tls, peer, greeting, address.host)
         except Closed:
-            if over() or time.monotonic() + _RETRY > end:
+            if cancelled() or time.monotonic() + _RETRY > end:
                 raise
             time.sleep(_RETRY)
 

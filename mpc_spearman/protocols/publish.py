@@ -24,33 +24,34 @@ from mpc_spearman.wire.messages import encode
 
 @step("publish")
 def publish(run: Run, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> None:
-    """Pass on to each data party what ``results`` grants it, and nothing else (paper, step 4).
+    """Send each data party the results that ``results`` grants it, and no others (paper, step 4).
 
-    The target gets the rows of all sources; a source its own, with strengths and ranking over all.
+    The target gets the rows of all sources, a source its own rows, and results over all sources as they are.
     """
     terms, level = run.plan.terms, level_of(run.plan)
     nonces: dict[str, bytes] = {}
-    copies = dict[str, Numbers]()  # receivers of the same grant get the same noise
+    copies = dict[str, Numbers]()  # receivers of the same copy get the same noise
     for peer in run.roster.peers:
         fields = VIEW.fields(terms, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
-        given, fresh, is_source = terms.granted[peer.role], token_bytes(32), peer.role is Role.SOURCE
-        alone = not LEVELS[given].over_all_sources  # at a source it is about its own columns
-        kind, own_rows = given if alone else "over all sources", None
-        if alone and is_source and run.plan.results.strongest is not None:  # of its own pairs
-            kind, own_rows = f"{kind} of {peer.name}", shapes.rows(peer)
-        if kind not in copies:
-            copies[kind] = level.published(numbers, descriptions, given, shapes, own_rows)
-        given_values: dict[str, Any] = {
-            **(level.of_source(copies[kind], peer, shapes) if alone and is_source else copies[kind]),
+        grant, nonce, own_rows = terms.granted[peer.role], token_bytes(32), None
+        per_source = not LEVELS[grant].over_all_sources
+        own_columns = per_source and peer.role is Role.SOURCE
+        copy = grant if per_source else "over all sources"
+        if own_columns and run.plan.results.strongest is not None:  # the strongest of this source's pairs
+            copy, own_rows = f"{grant} of {peer.name}", shapes.rows(peer)
+        if copy not in copies:
+            copies[copy] = level.published(numbers, descriptions, grant, shapes, own_rows)
+        content: dict[str, Any] = {
+            **(level.of_source(copies[copy], peer, shapes) if own_columns else copies[copy]),
             # One nonce for each message, so a source's own rows have one that no other party gets.
-            "nonce": fresh if alone else nonces.setdefault(given, fresh),
+            "nonce": nonce if per_source else nonces.setdefault(grant, nonce),
             "source_names": descriptions.of_sources("names"),
             "target_names": descriptions.target.names,
             **descriptions.nominal,
         }
-        values = {field.name: given_values[field.name] for field in fields}
+        values = {field.name: content[field.name] for field in fields}
         run.notes.granted[peer.name] = run.links.send(peer, Kind.RESULT, values, sizes=shapes.sizes(peer))
 
 

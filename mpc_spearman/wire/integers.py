@@ -9,7 +9,7 @@ _WINDOW = 8
 
 
 def words_to_bytes(words: NDArray[np.int64] | NDArray[np.uint64], width: int) -> bytes:
-    """Write the lowest `width` bytes, 1 to 8, of each word, little-endian, one word after the other."""
+    """Return the lowest `width` bytes, 1 to 8, of each word, little-endian, one word after the other."""
     whole = np.ascontiguousarray(words, dtype=words.dtype.newbyteorder("<")).ravel().view("<u8")
     if width in (1, 2, 4, 8):
         return whole.astype(f"<u{width}", copy=False).tobytes()
@@ -24,29 +24,29 @@ def words_to_bytes(words: NDArray[np.int64] | NDArray[np.uint64], width: int) ->
 
 
 def bytes_to_words(raw: bytes | memoryview, width: int) -> NDArray[np.uint64]:
-    """Read what :func:`words_to_bytes` wrote: uint64 (words,), zeros above the lowest `width` bytes."""
+    """Return the words that :func:`words_to_bytes` wrote: uint64 (words,), zeros above `width` bytes."""
     if width in (1, 2, 4, 8):
         return np.frombuffer(raw, dtype=f"<u{width}").astype("<u8", copy=False)
     count = len(raw) // width
     words = np.zeros(count, dtype="<u8")
-    within = max(0, (len(raw) - _WINDOW) // width + 1)  # words whose window ends before `raw` does
-    if within:
-        words[:within] = np.ndarray((within,), "<u8", raw, 0, (width,))
+    fitting = max(0, (len(raw) - _WINDOW) // width + 1)  # words that can be read as 8 bytes of `raw`
+    if fitting:
+        words[:fitting] = np.ndarray((fitting,), "<u8", raw, 0, (width,))
         words &= np.uint64((1 << 8 * width) - 1)
-    for place in range(within, count):
+    for place in range(fitting, count):
         words[place] = int.from_bytes(raw[place * width : (place + 1) * width], "little")
     return words
 
 
 def bytes_to_ring(raw: bytes | memoryview, width: int) -> NDArray[np.int64]:
-    """Read what :func:`words_to_bytes` wrote as integers modulo 2^(8·`width`): those nearest to 0."""
+    """Return the words that :func:`words_to_bytes` wrote, as integers modulo 2^(8·`width`) nearest to 0."""
     return nearest(bytes_to_words(raw, width).view("<i8"), width)
 
 
 def nearest(words: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Reduce modulo 2^(8·`width`) to -2^(8·`width` - 1) … 2^(8·`width` - 1) - 1; int64, the same shape."""
-    beyond = 64 - 8 * width
-    return (words << beyond) >> beyond if beyond else words
+    """Return words modulo 2^(8·`width`), from -2^(8·`width` - 1) to 2^(8·`width` - 1) - 1; the same shape."""
+    shift = 64 - 8 * width
+    return (words << shift) >> shift if shift else words
 
 
 def width_of(bound: int) -> int:

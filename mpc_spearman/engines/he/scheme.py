@@ -196,7 +196,7 @@ class SecretKey(StaysHere, ABC):
 
     @abstractmethod
     def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
-        """Decrypt the ciphertexts of :meth:`PublicKey.subtract`; `counts` has the integers in each."""
+        """Decrypt the ciphertexts of :meth:`PublicKey.subtract`, which hold `counts` integers each."""
 
     @abstractmethod
     def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:

@@ -109,8 +109,8 @@ def drawn(stream: Stream, count: int) -> Elements:
     A draw of 61 bits that is p is replaced by a further draw.
     """
     elements = stream.ring((count,)) & PRIME
-    while (again := np.flatnonzero(elements == PRIME)).size:
-        elements[again] = stream.ring((again.size,)) & PRIME
+    while (places := np.flatnonzero(elements == PRIME)).size:
+        elements[places] = stream.ring((places.size,)) & PRIME
     return elements
 
 
@@ -127,7 +127,7 @@ def _halves(a: Elements, half: int, part: slice) -> tuple[Elements, Elements]:
 
 
 def _sum(a: Elements) -> int:
-    """Add up a block of elements; halves of them, so that nothing wraps."""
+    """Add up a block of elements, low and high bits by themselves, so that nothing wraps."""
     return int((a & _LOW).sum()) + (int((a >> 31).sum()) << 31)
 
 

@@ -108,7 +108,7 @@ class Ring:
         return _CIPHERTEXT.pack(name, transformed, 2, self.degree, data.shape[1], 1.0, 1)
 
     def _load(self, target: Any, head: bytes, values: NDArray[np.uint64]) -> None:
-        """Have SEAL load an object from its stream: a head, and an array, which is a stream inside it."""
+        """Have SEAL load an object from its stream: a head, and an array, which is an inner stream."""
         array = _header(_COUNT.size + values.nbytes) + _COUNT.pack(values.size)
         start = _header(len(head) + len(array) + values.nbytes) + head + array
         descriptor = os.memfd_create("seal")
@@ -197,6 +197,6 @@ def _width(prime: int) -> int:
 
 
 def _header(body: int) -> bytes:
-    known = sealapi.Serialization.SEALHeader()
-    version = (known.version_major, known.version_minor)
-    return _HEADER.pack(known.magic, known.header_size, *version, _STORED, 0, _HEADER.size + body)
+    header = sealapi.Serialization.SEALHeader()
+    version = (header.version_major, header.version_minor)
+    return _HEADER.pack(header.magic, header.header_size, *version, _STORED, 0, _HEADER.size + body)

@@ -71,8 +71,8 @@ def power_product(
         buckets: list[mpz | None] = [None] * (1 << digits.width)
         for base, digit in zip(bases, row.tolist(), strict=True):
             if digit:  # a negative one counts from the end
-                held = buckets[digit]
-                buckets[digit] = base if held is None else held * base % modulus
+                product = buckets[digit]
+                buckets[digit] = base if product is None else product * base % modulus
         half = len(buckets) // 2
         above = above * _weighted(buckets[half - 1 : 0 : -1], modulus) % modulus
         below = below * _weighted(buckets[half:], modulus) % modulus
