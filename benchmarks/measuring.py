@@ -27,42 +27,43 @@ _END = "<!-- end of what is made -->\n"
 
 def parser(doc: str | None, *, writes: bool = True) -> argparse.ArgumentParser:
     """Return a parser for a benchmark's options; with ``--write``, unless it writes nothing."""
-    made = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    options = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     if writes:
-        made.add_argument("--write", action="store_true", help="put the table into its page")
-    return made
+        options.add_argument("--write", action="store_true", help="put the table into its page")
+    return options
 
 
 def plan(paths: Mapping[str, Path] | None = None, **settings: Any) -> dict[str, Any]:
-    """Return a plan of C, B and A, perhaps with their tables; with other settings than those by default."""
-    own = {party: {"name": party} for party in "CBA"}
+    """Return a plan of C, B and A with these settings; `paths` are their tables, by party."""
+    entries = {party: {"name": party} for party in "CBA"}
     for party, path in (paths or {}).items():
-        own[party]["table"] = str(path)
-    return {"parties": {"coordinator": own["C"], "target": own["B"], "sources": [own["A"]]}, **settings}
+        entries[party]["table"] = str(path)
+    parties = {"coordinator": entries["C"], "target": entries["B"], "sources": [entries["A"]]}
+    return {"parties": parties, **settings}
 
 
 def in_turn(
     ways: Mapping[str, Callable[[], float]], repeats: int = REPEATS, note: str = ""
 ) -> dict[str, float]:
-    """Measure every way once, then every way again: the median of what each returns, such as seconds.
+    """Run all ways one after the other, `repeats` times; return each one's median result, such as seconds.
 
-    `note` says what is measured, for whoever watches.
+    `note` says on standard error what is measured.
     """
-    found: dict[str, list[float]] = {name: [] for name in ways}
+    results: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(1, repeats + 1):
         for name, way in ways.items():
             print(f"{note} {name}, {turn} of {repeats}", file=sys.stderr)
-            found[name].append(way())
-    return {name: statistics.median(values) for name, values in found.items()}
+            results[name].append(way())
+    return {name: statistics.median(values) for name, values in results.items()}
 
 
 def environment(*packages: str, load: float | None = None) -> str:
-    """Say on what was measured, and how busy it was: `load`, or the load now."""
+    """Return a sentence with the day, processor, cores, load (now, unless it is given) and versions."""
     about = machine()
-    found = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
+    versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
     busy = os.getloadavg()[0] if load is None else load
     where = f"{about['processor']}, {about['cores']} cores with a load of {busy:.1f}"
-    return f"{date.today():%Y-%m-%d}, {where}; {', '.join(found)}."
+    return f"{date.today():%Y-%m-%d}, {where}; {', '.join(versions)}."
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -72,10 +73,10 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def show(text: str, script: str, *, write: bool, page: Path = COSTS) -> None:
-    """Print what was made, or put it in the place of what the same script made before.
+    """Print a benchmark's text; with `write`, put it into its page, in place of the script's earlier text.
 
-    `text` ends with a line end, and `script` is the benchmark's ``__file__``. The page has the line that says
-    by which command this is made.
+    `text` ends with a line end, and `script` is the benchmark's ``__file__``. In the page, the line with the
+    script's command marks the place.
     """
     print(text)
     if write:

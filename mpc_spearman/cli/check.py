@@ -36,48 +36,48 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Show what was found; return the exit code of the first refusal."""
+    """Print the columns, the noise to expect and all refusals; return the exit code of the first refusal."""
     plan, party = party_plan(parsed, parsed.table)
     if parsed.other is None and plan.owner(party) and plan.results.precision != "exact":
         raise PlanError("how many features does the other side have? Noise depends on it: give --other M")
-    tried, console = dry_run(plan, party, parsed.other or 1), Console()
-    sizes = (tried.table.m, parsed.other or 1)
+    trial, console = dry_run(plan, party, parsed.other or 1), Console()
+    sizes = (trial.table.m, parsed.other or 1)
     needed = advice(plan, sizes if plan.roster(party).me.role is Role.SOURCE else sizes[::-1])
-    sentences = [str(error) for error in tried.refusals]
-    console.print(_columns(tried))
-    rows = f"{tried.table.n:,} rows, {tried.ranks.defined} columns that are not constant"
+    sentences = [str(error) for error in trial.refusals]
+    console.print(_columns(trial))
+    rows = f"{trial.table.n:,} rows, {trial.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
         rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
-    for line in (rows, *needed, *_meaning(tried), *tried.cautions, tried.ledger, *sentences):
+    for line in (rows, *needed, *_meaning(trial), *trial.cautions, trial.ledger, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
         console.print("this table and its policy fit the plan")
         return 0
-    return tried.refusals[0].exit_code
+    return trial.refusals[0].exit_code
 
 
-def _columns(tried: DryRun) -> Table:
-    noise, n = tried.foreseen, tried.table.n
+def _columns(trial: DryRun) -> Table:
+    noise, n = trial.foreseen, trial.table.n
     means = noise is not None and noise.of_coefficients
-    more = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]
-    table = Table("column", "kind", "values", "outside", *more, box=None, pad_edge=False)
+    heads = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]
+    table = Table("column", "kind", "values", "outside", *heads, box=None, pad_edge=False)
     kinds = {1: "constant", 2: "flag", n: "no ties"}
-    for at, (name, groups) in enumerate(zip(tried.table.features, tried.ranks.groups, strict=True)):
+    for at, (name, groups) in enumerate(zip(trial.table.features, trial.ranks.groups, strict=True)):
         cells = [printable(name), kinds.get(groups.count, "ties"), f"{groups.count:,}", f"{groups.outside:,}"]
         if noise is not None:
             ratio = float(noise.ratio[at])
-            seen = detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and groups.count > 1 else 1.0
-            cells += [f"{ratio:.2g}", *([f"{seen:.2f}" if seen < 1 else "–"] if means else ())]
+            smallest = detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and groups.count > 1 else 1.0
+            cells += [f"{ratio:.2g}", *([f"{smallest:.2f}" if smallest < 1 else "–"] if means else ())]
         table.add_row(*map(escape, cells))
     return table
 
 
-def _meaning(tried: DryRun) -> list[str]:
+def _meaning(trial: DryRun) -> list[str]:
     heads = [
         "values: the number of different values",
         "outside: rows outside the largest group of equal values; fewer of them mean more noise",
     ]
-    noise = tried.foreseen
+    noise = trial.foreseen
     if noise is None:
         return [*heads, "results would be exact, without noise"]
     if not noise.of_coefficients:

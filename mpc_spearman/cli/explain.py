@@ -42,12 +42,12 @@ def run(parsed: argparse.Namespace) -> int:
     if party == plan.names[0] and not parsed.html:  # the coordinator gives nothing away
         _print_everything(plan)
         return 0
-    refusals, said = agreement(plan, party)
+    refusals, sentences = agreement(plan, party)
     if parsed.html:
         file = Path(f"{Path(parsed.plan).stem}-{party}.html")
         write_output(file, page(plan, party).encode("utf-8"))
         print(file)
-        print(printable("\n".join(said), keep="\n"))
+        print(printable("\n".join(sentences), keep="\n"))
     else:
         print(printable(f"{digest(plan)}, for party {party}"))
         for part in parts(plan, party):
@@ -71,8 +71,8 @@ def _print_everything(plan: Plan) -> None:
             print(printable(f"  {row['what']} ({row['phase']}, from {row['from']})"))
         if roles[party] is Role.COORDINATOR and party == plan.informed:
             print(f"  precision of results: {level.opened_precisely()}")
-        elif (given := plan.terms.granted[roles[party]]) != "nothing":
-            print(f"  precision of results: {level.published_precisely(given)}")
+        elif (grant := plan.terms.granted[roles[party]]) != "nothing":
+            print(f"  precision of results: {level.published_precisely(grant)}")
 
 
 def _guarantee(plan: Plan) -> str:
@@ -81,8 +81,8 @@ def _guarantee(plan: Plan) -> str:
         return "Guarantee: none, results.precision: exact has no noise; single rows can be computed"
     sentence = f"Guarantee: {in_words(plan.privacy.loss, plan.privacy.unit, exact_copy(plan))}"
     if names := on_inputs(plan):
-        more = "" if level_of(plan).owners_add else f", {plan.names[0]}'s own copy included"
-        sentence += f". For rows of {', '.join(names)} it holds if the others lie or collude{more}"
+        for_c = "" if level_of(plan).owners_add else f", {plan.names[0]}'s own copy included"
+        sentence += f". For rows of {', '.join(names)} it holds if the others lie or collude{for_c}"
     if plan.proofs:
         sentence += f". {PROVED}"
     return sentence

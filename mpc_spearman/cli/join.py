@@ -30,7 +30,7 @@ def run(parsed: argparse.Namespace) -> int:
 
     out = parsed.out or default_out(parsed.plan)
     try:
-        with progress.shown([party], beginning(plan, party), quiet=parsed.quiet) as shown:
+        with progress.shown([party], beginning(plan, party), quiet=parsed.quiet) as display:
             result = run_party(
                 plan,
                 party,
@@ -38,8 +38,8 @@ def run(parsed: argparse.Namespace) -> int:
                 earlier_ledger=Path(parsed.plan).with_name(f"{party}.ledger"),
                 keep_ranks=parsed.keep_ranks,
                 plan_name=Path(parsed.plan).stem,
-                watch=shown.watch,
-                note=shown.note,
+                watch=display.watch,
+                note=display.note,
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{party} was stopped, no result was written; the others stop too") from None

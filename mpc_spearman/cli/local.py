@@ -39,9 +39,14 @@ def run(parsed: argparse.Namespace) -> int:
         from mpc_spearman.launch.local import run_local
         from mpc_spearman.results import terminal
 
-        with progress.shown(plan.names, quiet=parsed.quiet) as shown:
+        with progress.shown(plan.names, quiet=parsed.quiet) as display:
             result = run_local(
-                plan, out=out, watch=shown.watch, note=shown.note, server=server, keep_ranks=parsed.keep_ranks
+                plan,
+                out=out,
+                watch=display.watch,
+                note=display.note,
+                server=server,
+                keep_ranks=parsed.keep_ranks,
             )
     terminal.show(result, out / plan.informed)
     return 0

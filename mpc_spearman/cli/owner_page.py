@@ -23,10 +23,10 @@ from mpc_spearman.wire.kinds import place
 if TYPE_CHECKING:
     from mpc_spearman.config import DataParty, Plan
 
-# Phases in which the coordinator sends on what it learnt about a table.
-_BY_WAY_OF_C = ("publish", "evaluate", "intersect")
-# The table of who learns what calls the sender "it".
-_OURS = {"its": "our", "it offers": "we offer", "it signs": "we sign"}
+# Phases in which the coordinator passes on what it learnt about a table.
+_PASSED_ON_BY_C = ("publish", "evaluate", "intersect")
+# How the owner's page says what the table of who learns what says of "it", the sender.
+_IN_FIRST_PERSON = {"its": "our", "it offers": "we offer", "it signs": "we sign"}
 # Phases in which nothing is sent that is about a table.
 _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
@@ -114,9 +114,9 @@ def beginning(plan: Plan, party: str) -> list[str]:
         and not place(row["what"], row["phase"])
     ]
     grants = (
-        f"to {one.name} {level.published_precisely(given)}"
-        for one in roster.parties
-        if (given := plan.terms.granted[one.role]) != "nothing"
+        f"to {peer.name} {level.published_precisely(grant)}"
+        for peer in roster.parties
+        if (grant := plan.terms.granted[peer.role]) != "nothing"
     )
     return [
         f"{party} takes part in {digest(plan)}",
@@ -131,32 +131,32 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
     for party in roster.peers:
         by_precision: dict[str, list[str]] = {}
         for row in _about_tables(plan, party.name):
-            what, ours = row["what"], me.name in row["from"].split(", ")
-            if not (ours or row["phase"] in _BY_WAY_OF_C):
+            fact, we_send = row["what"], me.name in row["from"].split(", ")
+            if not (we_send or row["phase"] in _PASSED_ON_BY_C):
                 continue
-            if what.startswith("nothing: "):
-                hidden.append((str(party), our(what.partition(": ")[2]), "not readable"))
+            if fact.startswith("nothing: "):
+                hidden.append((str(party), in_first_person(fact.partition(": ")[2]), "not readable"))
             else:
-                named = our(what) if ours else _plain(what)
-                by_precision.setdefault(_precision(plan, row, party, passed_on=True), []).append(named)
-        for exact, whats in by_precision.items():
-            yield str(party), "; ".join(dict.fromkeys(whats)), exact
+                sentence = in_first_person(fact) if we_send else _plain(fact)
+                by_precision.setdefault(_precision(plan, row, party, passed_on=True), []).append(sentence)
+        for precision, facts in by_precision.items():
+            yield str(party), "; ".join(dict.fromkeys(facts)), precision
     yield from hidden
 
 
 def _received(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
     """Yield from whom we receive what, and how exactly."""
-    me, hub = roster.me, roster.coordinator.name
+    me, coordinator = roster.me, roster.coordinator.name
     by_sender: dict[tuple[str, str], list[str]] = {}
     for row in _about_tables(plan, me.name):
-        what, exact = row["what"], _precision(plan, row, me)
-        if what.startswith("nothing: "):
-            what, exact = what.partition(": ")[2], "not readable"
-        by_sender.setdefault((row["from"], exact), []).append(
-            our(what) if row["from"] == hub else _plain(what)
+        fact, precision = row["what"], _precision(plan, row, me)
+        if fact.startswith("nothing: "):
+            fact, precision = fact.partition(": ")[2], "not readable"
+        by_sender.setdefault((row["from"], precision), []).append(
+            in_first_person(fact) if row["from"] == coordinator else _plain(fact)
         )
-    for (sender, exact), whats in by_sender.items():
-        yield sender, "; ".join(dict.fromkeys(whats)), exact
+    for (sender, precision), facts in by_sender.items():
+        yield sender, "; ".join(dict.fromkeys(facts)), precision
 
 
 def _about_tables(plan: Plan, receiver: str) -> list[dict[str, str]]:
@@ -169,8 +169,8 @@ def _precision(plan: Plan, row: Mapping[str, str], receiver: Party, *, passed_on
     """Say how exactly a party learns a fact."""
     level = level_of(plan)
     if row["phase"] == "publish":
-        exact = level.published_precisely(plan.terms.granted[receiver.role])
-        return f"{exact}; passed on by {row['from']}" if passed_on else exact
+        precision = level.published_precisely(plan.terms.granted[receiver.role])
+        return f"{precision}; passed on by {row['from']}" if passed_on else precision
     if row["phase"] == "protect":
         return "technical figures, from which the noise is computed"
     if place(row["what"], row["phase"]) == 0 and receiver.name == plan.informed:
@@ -183,18 +183,20 @@ def _states(plan: Plan, roster: Roster) -> Iterator[str]:
     if plan.results.precision == "exact":
         whole, used = [], [*whole, *used]
     if whole:
-        yield f"Of all rows of our table, whichever the run uses: {'; '.join(map(our, whole))}."
+        yield f"Of all rows of our table, whichever the run uses: {'; '.join(map(in_first_person, whole))}."
     if used:
-        yield f"Of the rows of the run: {'; '.join(map(our, used))}."
+        yield f"Of the rows of the run: {'; '.join(map(in_first_person, used))}."
 
 
-def our(what: str) -> str:
-    """Say what the table says of a sender in its own words."""
-    return re.sub(rf"\b({'|'.join(_OURS)})\b", lambda found: _OURS[found[0]], _plain(what))
+def in_first_person(fact: str) -> str:
+    """Write a fact of the table of who learns what, which is about its sender, as this sender would."""
+    words = "|".join(_IN_FIRST_PERSON)
+    return re.sub(rf"\b({words})\b", lambda match: _IN_FIRST_PERSON[match[0]], _plain(fact))
 
 
-def _plain(what: str) -> str:
-    return what.removeprefix("by combining all shares: ").removeprefix("decrypted: ")
+def _plain(fact: str) -> str:
+    """Return a fact without how its receiver learns it."""
+    return fact.removeprefix("by combining all shares: ").removeprefix("decrypted: ")
 
 
 def purpose(plan: Plan) -> list[str]:
@@ -215,22 +217,22 @@ def _purpose(plan: Plan) -> list[Written]:
 
 
 def _texts(plan: Plan, party: str) -> Iterator[Written]:
-    own = plan.owner(party)
+    owner = plan.owner(party)
     yield from _purpose(plan)
-    yield Written("How long we keep our ledger and kept ranks", "page.retention", own.page.retention)
-    yield Written("Whose data", "page.people", own.page.people)
-    yield Written("Which columns", "features", columns(own))
-    yield Written("Legal basis", "page.legal_basis", own.page.legal_basis)
+    yield Written("How long we keep our ledger and kept ranks", "page.retention", owner.page.retention)
+    yield Written("Whose data", "page.people", owner.page.people)
+    yield Written("Which columns", "features", columns(owner))
+    yield Written("Legal basis", "page.legal_basis", owner.page.legal_basis)
     yield Written("Who is responsible for what", "responsibility", plan.responsibility)
     yield Written("Transfers to other countries", "transfers", plan.transfers)
 
 
-def columns(own: DataParty) -> str:
+def columns(owner: DataParty) -> str:
     """Say which columns of an owner's table a run uses."""
-    table = "the table" if own.table is None else str(own.table)
-    if own.features is not None:
-        return f"{', '.join(own.features)} of {table}; no other column is used"
-    excluded = f" and {', '.join(own.exclude)}, whose names are not sent" if own.exclude else ""
+    table = "the table" if owner.table is None else str(owner.table)
+    if owner.features is not None:
+        return f"{', '.join(owner.features)} of {table}; no other column is used"
+    excluded = f" and {', '.join(owner.exclude)}, whose names are not sent" if owner.exclude else ""
     return f"all of {table} but the id{excluded}"
 
 
@@ -246,5 +248,5 @@ def _organisations(plan: Plan) -> Iterator[Written]:
 
 def _technical(plan: Plan, roster: Roster) -> Iterator[str]:
     rows = [row for row in learnt(plan) if row["phase"] in _TECHNICAL]
-    ours = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
-    yield f"Others also receive: {'; '.join(ours)}."
+    facts = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
+    yield f"Others also receive: {'; '.join(facts)}."

@@ -44,7 +44,8 @@ def compare(
 
     `plans` must differ in protocol, scheme, level or estimator. `sizes` are (n, m_A, m_B): rows, columns of
     each source, columns of the target. With `out`, the table is written to this CSV file after every run.
-    `watch` and `note` are told of progress as by `run_local`; notes of the sweep itself come from "compare".
+    `watch` and `note` are called with progress as by `run_local`; notes of the sweep itself are of the party
+    "compare".
 
     Returns
     -------
@@ -58,7 +59,7 @@ def compare(
         That of the first run that failed, named; `OutputError` if `out` cannot be written.
     """
     chosen = variants(plans)
-    watch, note = watch or (lambda *_: None), note or (lambda *_: None)  # a notebook is told nothing unasked
+    watch, note = watch or (lambda *_: None), note or (lambda *_: None)  # notebooks show nothing unasked
     try:
         unique = {Size(*map(operator.index, size)) for size in sizes}
     except TypeError:
@@ -123,9 +124,9 @@ def tables(plan: Plan, size: Size) -> dict[str, pd.DataFrame]:
     factor = rng.normal(size=size.n)
     sources = [source.name for source in plan.parties.sources]
     columns = {plan.parties.target.name: size.m_B, **dict.fromkeys(sources, size.m_A)}
-    made = {}
+    by_party = {}
     for party, m in columns.items():
         values = rng.normal(size=(m, size.n)) + np.linspace(-1, 1, m)[:, None] * factor
         values[2::3] = values[2::3].round()
-        made[party] = pd.DataFrame({"id": ids, **{f"{party}_{j + 1}": values[j] for j in range(m)}})
-    return made
+        by_party[party] = pd.DataFrame({"id": ids, **{f"{party}_{j + 1}": values[j] for j in range(m)}})
+    return by_party

@@ -21,8 +21,8 @@ from mpc_spearman.errors import PlanError
 
 #: Columns that say which run it is.
 RUN = ["protocol", "scheme", "level", "estimator", "n", "m_A", "m_B", "repeat"]
-# The figures, and what each is called in a run's ``cost.csv``.
-_CALLED = {
+# The figures, each with its column in a run's ``cost.csv``.
+_COST_COLUMNS = {
     "seconds": "seconds",
     "wait": "wait_seconds",
     "bytes": "bytes_sent",
@@ -32,11 +32,11 @@ _CALLED = {
     "memory": "peak_memory_bytes",
 }
 #: Columns with figures.
-FIGURES = list(_CALLED)
+FIGURES = list(_COST_COLUMNS)
 #: Columns of the tidy table.
 TIDY = [*RUN, "phase", "party", *FIGURES]
-#: What no total counts: meeting and agreeing keys, and signs of life beside the computation.
-_APART = ("connect", "keep-alive")
+# Phases that no total counts: meeting and agreeing on keys, and signs of life.
+_NOT_COUNTED = ("connect", "keep-alive")
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,8 @@ class Link:
 
     def __post_init__(self) -> None:
         if not (0 < self.bandwidth < float("inf") and 0 <= self.rtt < float("inf")):
-            given = f"not {self.bandwidth!r} and {self.rtt!r}"
-            raise PlanError(
-                f"a network has a bandwidth above 0 and an rtt of 0 or more, both finite, {given}"
-            )
+            bounds = "a bandwidth above 0 and an rtt of 0 or more, both finite"
+            raise PlanError(f"a network has {bounds}, not {self.bandwidth!r} and {self.rtt!r}")
 
     def __str__(self) -> str:
         return f"{self.bandwidth / 1e6:g} Mbit/s, {self.rtt * 1000:g} ms"
@@ -67,13 +65,13 @@ def tidy(variant: Variant, size: Size, repeat: int, cost: pd.DataFrame) -> pd.Da
     """Turn a run's cost table into rows of the tidy table."""
     plan = variant.plan
     about: list[Any] = [plan.protocol, variant.scheme, plan.reveal, plan.estimator, *size, repeat]
-    figures = cost.rename(columns={theirs: ours for ours, theirs in _CALLED.items()})
+    figures = cost.rename(columns={column: figure for figure, column in _COST_COLUMNS.items()})
     return figures.assign(**dict(zip(RUN, about, strict=True)))[TIDY]
 
 
 def after_handshake(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows that totals are made of: without ``connect`` and ``keep-alive``."""
-    return table[~table["phase"].isin(_APART)]
+    return table[~table["phase"].isin(_NOT_COUNTED)]
 
 
 def per_run(table: pd.DataFrame) -> pd.DataFrame:
@@ -131,6 +129,6 @@ def break_even(one: pd.Series, other: pd.Series) -> float | None:
 
 
 def machine() -> dict[str, str | int]:
-    """Say what this machine computes with: figures of two machines do not go into one table."""
+    """Return this machine's processor and number of cores, since figures of two machines do not compare."""
     model = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.M)
     return {"processor": model[1] if model else platform.machine(), "cores": len(os.sched_getaffinity(0))}

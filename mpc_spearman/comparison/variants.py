@@ -46,8 +46,8 @@ def variants(plans: PlanSource | Iterable[PlanSource]) -> list[Variant]:
     if isinstance(plans, (str, Path, Mapping, Plan)):
         plans = [plans]
     variants: dict[str, Variant] = {}
-    for given in plans:
-        variant = _variant(load_plan(given))
+    for source in plans:
+        variant = _variant(load_plan(source))
         if str(variant) in variants:
             raise PlanError(
                 f"two plans are both {variant}: let them differ in protocol, scheme, reveal or estimator"

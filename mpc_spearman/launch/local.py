@@ -76,9 +76,9 @@ def run_local(
     MpcSpearmanError
         The first role's error that explains the failure; see :mod:`mpc_spearman.errors`.
     """
-    for given, what in ((plan, "plan"), (tables, "tables")):
-        if hasattr(given, "__arrow_c_stream__"):
-            raise PlanError(f"{what}: this is a table; call run_local(plan, {{'A': a, 'B': b}}), by party")
+    for argument, name in ((plan, "plan"), (tables, "tables")):
+        if hasattr(argument, "__arrow_c_stream__"):
+            raise PlanError(f"{name}: this is a table; call run_local(plan, {{'A': a, 'B': b}}), by party")
     checked = _plan(plan, tables or {}, overrides, settings)
     frames = {
         party: arrow(party, table, keys)
@@ -100,8 +100,8 @@ def run_local(
         raise OutputError(f"out: {out} {error}") from None
     with ExitStack() as stack:
         if watch is None or note is None:
-            shown = stack.enter_context(progress.shown(checked.names, quiet=not progress.in_notebook()))
-            watch, note = watch or shown.watch, note or shown.note
+            display = stack.enter_context(progress.shown(checked.names, quiet=not progress.in_notebook()))
+            watch, note = watch or display.watch, note or display.note
         if target is not None:
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))
@@ -170,8 +170,8 @@ def _plan(
         party: Path(table) if isinstance(table, (str, Path)) else None for party, table in tables.items()
     }
     # JSON is YAML, so a setting from Python reads like one from the command line.
-    given = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
-    return load_plan(plan, overrides if isinstance(overrides, str) else [*overrides, *given], files)
+    from_python = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
+    return load_plan(plan, overrides if isinstance(overrides, str) else [*overrides, *from_python], files)
 
 
 def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:

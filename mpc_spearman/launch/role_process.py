@@ -114,9 +114,9 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
 
     # The fork server has loaded the libraries with one thread: allow this role its share.
     threadpool_limits(processors())
-    made, approval = assignment.rehearsal, assignment.approval
+    keys, approval = assignment.rehearsal, assignment.approval
     point = MeetingPoint(**assignment.meeting_point)
-    rehearsal = None if made is None else Rehearsal(**made)
+    rehearsal = None if keys is None else Rehearsal(**keys)
     room = Room(Path(assignment.out))
     room.reserve()
     roster = plan.roster(assignment.party)
@@ -131,7 +131,6 @@ def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
         keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
         plan_name=assignment.plan_name,
     )
-    supervisor.meter = run.meter
     frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     supervisor.meter = run.meter
     result = run_role(run, frame)

@@ -12,7 +12,7 @@ import yaml
 
 from mpc_spearman import learnt, load_plan
 from mpc_spearman.cli.main import main
-from mpc_spearman.cli.owner_page import beginning, our
+from mpc_spearman.cli.owner_page import beginning, in_first_person
 from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError, PolicyError
 from mpc_spearman.identity import Identity
@@ -188,7 +188,7 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
     assert text.splitlines()[0].endswith(f", for party {party}")
     for fact in learnt(shared):
         if party in fact["from"].split(", "):
-            what = our(fact["what"].removeprefix("nothing: "))
+            what = in_first_person(fact["what"].removeprefix("nothing: "))
             assert what in text or fact["what"] in text
             assert what in html.unescape(page) or fact["what"] in html.unescape(page)
 

@@ -13,6 +13,7 @@ import pytest
 from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
+from mpc_spearman.version import __version__
 from mpc_spearman.wire.frames import HEADER
 from mpc_spearman.wire.meter import COLUMNS, cost_phases
 from support.pages import PAGES, ROOT, code, rows, script
@@ -44,6 +45,10 @@ def local(plan: str, out: Path) -> str:
 def words(text: str) -> list[str]:
     """The words in any order, numbers without their values: noise may change these and the order of lines."""
     return sorted(re.sub(r"\d[\d.,e-]*", "0", re.sub("[-+<>=~]", " ", text)).split())
+
+
+def test_the_version_to_cite_is_that_of_the_code() -> None:
+    assert f"version: {__version__}" in (ROOT / "CITATION.cff").read_text().splitlines()
 
 
 def test_commands_print_what_the_pages_show(demo: tuple[str, Path], tmp_path: Path) -> None:
