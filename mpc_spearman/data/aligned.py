@@ -32,11 +32,11 @@ def take_aligned(table: Table, file: Path) -> Table:
     """Return the rows of a table whose ids are in a file, in the order of the file."""
     try:
         ids = _read(file)
-        found = pc.index_in(ids, value_set=table.ids)
-        if found.null_count:
-            gone = "of incomplete rows, duplicate, or not in the table"
-            raise Unusable(f"{found.null_count:,} of its {len(ids):,} ids are {gone}")
-        rows: NDArray[np.int64] = found.to_numpy().astype(np.int64)
+        places = pc.index_in(ids, value_set=table.ids)
+        if places.null_count:
+            reasons = "of incomplete rows, duplicate, or not in the table"
+            raise Unusable(f"{places.null_count:,} of its {len(ids):,} ids are {reasons}")
+        rows: NDArray[np.int64] = places.to_numpy().astype(np.int64)
         if len(np.unique(rows)) < len(rows):
             raise Unusable("it has duplicate ids")
     except (OSError, Unusable) as error:

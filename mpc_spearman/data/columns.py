@@ -200,9 +200,9 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def named(kind: pa.DataType) -> str:
-    """Name a type, without its parameters; one that Arrow lacks as its maker does."""
-    own = getattr(kind, "type_name", None) or getattr(kind, "extension_name", None)
-    return str(own or re.split(r"[<(\[]", str(kind))[0])
+    """Return a type's name without parameters; a type that Arrow lacks has its maker's name."""
+    name = getattr(kind, "type_name", None) or getattr(kind, "extension_name", None)
+    return str(name or re.split(r"[<(\[]", str(kind))[0])
 
 
 def _against(categories: pa.Array) -> bool:

@@ -154,8 +154,8 @@ def _of_files(table: Path) -> list[object]:
 
 
 def _checksum(matrix: NDArray[np.int32], groups: object, kept: object) -> str:
-    found = hashlib.sha256(json.dumps([groups, kept]).encode())
+    checksum = hashlib.sha256(json.dumps([groups, kept]).encode())
     for row in matrix:
         for _, part in parts(row, BLOCK):
-            found.update(part.data)
-    return found.hexdigest()
+            checksum.update(part.data)
+    return checksum.hexdigest()

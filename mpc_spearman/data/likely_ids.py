@@ -25,7 +25,7 @@ from mpc_spearman.data.source import Column
 _FEW = 10  # rows
 _RARE = 0.1  # of the smaller table's ids, so many in common may be by chance
 _SOME = 10_000  # ids, to see their form
-# Names of columns of ids: by a word of theirs, or by an ending as in patientId; uric_acid is none.
+# The name of a column of ids has one of these words, or an ending as in patientId; uric_acid is none.
 _WORDS = "id|ids|key|nr|no|number|mrn|pid|uid|uuid|patient|person|subject|participant|member|insured"
 _ID = re.compile(rf"(?i:(^|[^a-z])({_WORDS})([^a-z]|$))|[a-z](Id|ID|Nr|No)$")
 # What may be done to ids, least first.
@@ -129,12 +129,12 @@ def matching(one: LikelyIds, other: LikelyIds) -> tuple[LikelyIds, LikelyIds, Ma
     match = _match(one, other)
     if match.common:
         return one, other, match
-    pairs = [(mine, theirs) for mine in _each(one) for theirs in _each(other)]
-    mine, theirs, best = max(((*pair, _match(*pair)) for pair in pairs), key=lambda tried: tried[2].common)
+    pairs = [(left, right) for left in _each(one) for right in _each(other)]
+    left, right, best = max(((*pair, _match(*pair)) for pair in pairs), key=lambda tried: tried[2].common)
     if not best.common:
         return one, other, match
-    said = "Of all columns that may be ids only these have any in common."
-    return replace(mine, doubt=said), replace(theirs, doubt=said), best
+    doubt = "Of all columns that may be ids only these have any in common."
+    return replace(left, doubt=doubt), replace(right, doubt=doubt), best
 
 
 def _each(ids: LikelyIds) -> list[LikelyIds]:
@@ -144,10 +144,10 @@ def _each(ids: LikelyIds) -> list[LikelyIds]:
 def _match(one: LikelyIds, other: LikelyIds) -> Match:
     best, fewest = Match((), 0), min(len(one.cells), len(other.cells))
     for steps in (*_STEPS, *_DIGITS):
-        mine, theirs = (pc.unique(ids.text(steps)) for ids in (one, other))
-        if pc.any(pc.equal(mine, "")).as_py() or pc.any(pc.equal(theirs, "")).as_py():
-            continue  # of letters alone no digit is left
-        common = int(pc.sum(pc.is_in(mine, value_set=theirs)).as_py() or 0)
+        left, right = (pc.unique(ids.text(steps)) for ids in (one, other))
+        if pc.any(pc.equal(left, "")).as_py() or pc.any(pc.equal(right, "")).as_py():
+            continue  # ids without a digit become empty
+        common = int(pc.sum(pc.is_in(left, value_set=right)).as_py() or 0)
         if common > (max(1.5 * best.common, _RARE * fewest) if "digits" in steps else best.common):
             best = Match(steps, common, _doubt(steps, one, other))
     if 0 < best.common < _RARE * fewest:

@@ -29,13 +29,13 @@ _MATCH, _ORDER = b"mpc_spearman/1 pseudonyms", b"mpc_spearman/1 order of common 
 def pseudonyms(ids: pa.LargeStringArray, key: bytes) -> NDArray[np.bytes_]:
     """Return the pseudonyms of unique ids, in their order, under this run's key of 32 bytes."""
     subkey = hmac.digest(key, _MATCH, sha256)
-    found = np.empty(len(ids), _TYPE)
+    values = np.empty(len(ids), _TYPE)
     for start in range(0, len(ids), _CHUNK):
         texts = ids.slice(start, _CHUNK).cast(pa.large_binary()).to_pylist()
         digests = [hmac.digest(subkey, len(text).to_bytes(8, "big") + text, "sha256") for text in texts]
         halves = np.frombuffer(b"".join(digests), _TYPE)
-        found[start : start + _CHUNK] = halves[::2]  # the first of each two
-    return found
+        values[start : start + _CHUNK] = halves[::2]  # the first of each two
+    return values
 
 
 def shuffled(pseudonyms: NDArray[np.bytes_], key: bytes) -> NDArray[np.int64]:
@@ -55,7 +55,7 @@ def ascending(values: NDArray[np.bytes_]) -> bool:
 
 
 def common(sets: Sequence[NDArray[np.bytes_]]) -> list[NDArray[np.bool_]]:
-    """Tell for each of some strictly ascending sets which of its members are in all others."""
+    """Return, for each of several strictly ascending sets, which of its members are in all others."""
     in_all, *others = sets
     for other in others:
         in_all = in_all[_among(in_all, other)]
@@ -64,6 +64,6 @@ def common(sets: Sequence[NDArray[np.bytes_]]) -> list[NDArray[np.bool_]]:
 
 def _among(values: NDArray[np.bytes_], others: NDArray[np.bytes_]) -> NDArray[np.bool_]:
     places = np.searchsorted(others, values)
-    found = places < len(others)
-    found[found] = others[places[found]] == values[found]
-    return found
+    present = places < len(others)
+    present[present] = others[places[present]] == values[present]
+    return present

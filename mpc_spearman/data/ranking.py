@@ -57,11 +57,11 @@ def rank_columns(
     matrix = np.empty((0, 0), dtype=np.int32)
     groups: list[Groups] = []
     pending: deque[Future[Groups]] = deque()
-    own = threading.local()
+    local = threading.local()
 
     def rank(index: int, column: NDArray[Any]) -> Groups:
-        own.work = getattr(own, "work", None) or _Work()
-        return _rank_into(matrix[index], column, own.work, memory)
+        local.work = getattr(local, "work", None) or _Work()
+        return _rank_into(matrix[index], column, local.work, memory)
 
     def take_first() -> None:
         groups.append(pending.popleft().result())
@@ -263,11 +263,11 @@ def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[np
 
 def _bucket(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Count for each code the cuts that are not above it; with few cuts faster than a binary search."""
-    found = np.zeros(codes.size, np.uint8)
-    for some in blocks(codes.size, 1 << 15):  # that stay in a cache
+    buckets = np.zeros(codes.size, np.uint8)
+    for part in blocks(codes.size, 1 << 15):  # small enough to stay in a cache
         for cut in cuts:
-            found[some] += codes[some] >= cut
-    return found
+            buckets[part] += codes[part] >= cut
+    return buckets
 
 
 def _ordered(column: NDArray[Any]) -> NDArray[np.int64]:

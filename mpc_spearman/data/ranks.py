@@ -80,8 +80,8 @@ class Groups:
 
 def skewness_of(n: int, squares: float, cubes: float) -> float:
     """Return the skewness of n average ranks from sums over rows; below 1e-9 it is 0 but for rounding."""
-    found = math.sqrt(n) * cubes / squares**1.5 if squares else 0.0
-    return found if abs(found) >= 1e-9 else 0.0
+    skewness = math.sqrt(n) * cubes / squares**1.5 if squares else 0.0
+    return skewness if abs(skewness) >= 1e-9 else 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)

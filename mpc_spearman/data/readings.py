@@ -87,11 +87,9 @@ def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:
         mark = csv.thousands or ""
         for column in columns:
             # Where nothing separates thousands, the decimal mark must not be one that may.
-            own = (
-                csv if mark and matches(column.cells, Notation(csv).mark).any() else Csv(decimal=csv.decimal)
-            )
-            if found := reading(column, own):
-                read[column] = found
+            grouped = mark and matches(column.cells, Notation(csv).mark).any()
+            if column_reading := reading(column, csv if grouped else Csv(decimal=csv.decimal)):
+                read[column] = column_reading
         if mark in (",", "."):
             other, point = Csv(thousands=csv.decimal, decimal=mark), Csv(decimal=mark)
             settled = any(_has(column, csv.decimal) and not _fits(column, other) for column in read)
