@@ -80,7 +80,7 @@ class CoefficientsNoise(Level):
         self, ratios: Floats, descriptions: Descriptions, shapes: Shapes, own_rows: slice | None
     ) -> tuple[Floats, Floats]:
         """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
-        k, loss = self.plan.results.strongest, self.plan.privacy.loss
+        k, loss, n = self.plan.results.strongest, self.plan.privacy.loss, shapes.n
         exact = self._bounded(ratios, np.array(descriptions.of_sources("factors")), descriptions, shapes)
         defined = np.outer(stack_scales(shapes.of_sources).widths > 0, shapes.of_target.widths > 0)
         s, rows = self.deviations(shapes), own_rows if own_rows is not None else slice(None)
@@ -91,7 +91,9 @@ class CoefficientsNoise(Level):
             s = s * noise_factor(k, items, sources.spread * target.spread)
             among = np.zeros_like(defined)
             among[rows] = defined[rows]
-            defined = chosen(exact, np.outer(sources.widths, target.widths), among, k, loss)
+            defined = chosen(
+                exact, np.outer(sources.widths, target.widths), untied_range(n) ** 2, among, k, loss
+            )
         return noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
 
     def _noisy_means(
@@ -106,7 +108,8 @@ class CoefficientsNoise(Level):
         if k is not None and k < shapes.m_target:
             loss /= 2
             s = s * noise_factor(k, shapes.m_target, both.spread * target.spread)
-            has = chosen(means, both.widths[0] * target.widths, has, k, loss)
+            unit = untied_range(shapes.n)
+            has = chosen(means, both.widths[0] * target.widths, both.widths[0] * unit, has, k, loss)
         most = 1 + float(self._limit(shapes).max())
         mu, s = noisy(np.where(has, means, math.nan) / averaged, s / averaged, loss, most)
         return mu, s, np.where(has, averaged, 0)

@@ -48,12 +48,17 @@ def strongest(scores: Floats, k: int, loss: float) -> Ints:
     return np.sort(np.array(mechanism(whole.tolist()), dtype=np.int64))
 
 
-def chosen(exact: Floats, ranges: Floats, candidates: Flags, k: int, loss: float) -> Flags:
-    """Choose the k strongest of the candidates, by their sizes in the most that an exchange changes them."""
+def chosen(exact: Floats, most: Floats, usual: float, candidates: Flags, k: int, loss: float) -> Flags:
+    """Choose the k strongest of the candidates.
+
+    Scores are sizes over the `most` that an exchange of rows changes each number, or over what is `usual`, of
+    columns without ties, if that is more: else a flag of half of the rows would seem stronger than an equal
+    coefficient of columns without ties.
+    """
     flags = np.zeros_like(candidates)
     places = np.flatnonzero(candidates)
     if len(places):
-        scores = abs(exact.ravel()[places]) / ranges.ravel()[places]
+        scores = abs(exact.ravel()[places]) / np.maximum(most.ravel()[places], usual)
         flags.ravel()[places[strongest(scores, min(k, len(places)), loss)]] = True
     return flags
 
