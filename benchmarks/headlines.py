@@ -1,10 +1,11 @@
 """Count how often a result claims that there is something, where both tables are unrelated.
 
-    python benchmarks/headlines.py
+    python benchmarks/headlines.py [--write]
 
 Every table is of independent normal columns; numbers are computed from their ranks, with noise of so many
 standard errors, as the target's copy has them. A claim is a headline that does not say that nothing differs
-from chance, or a ranking without the sentence that it is mostly chance or noise.
+from chance, or a ranking without the sentence that it is mostly chance or noise. `--write` puts the table
+into docs/statistics-checks.md.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import measuring
@@ -20,19 +22,22 @@ from scipy.stats import rankdata
 
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.strengths import Strengths
 from mpc_spearman.findings.tables import Labels
 from mpc_spearman.levels import findings_of
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.strengths import from_noisy
 
-TABLES, SIZES = 100, ((200, 5), (2000, 20))
+PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
+TABLES, SIZES, NOISE = 400, ((200, 5), (2000, 20)), (0.0, 1.0, 5.0)
 NOTHING = re.compile(
     "No pair differs|No feature differs|Of no feature is more explained|cannot be told to have anything"
 )
-#: What is granted, and a setting beside it.
+#: What is granted, and a setting beside it; `strongest` is of ``results``.
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("coefficients", {}),
     ("coefficients", {"strength": "mean_abs"}),
+    ("coefficients", {"strongest": 3}),
     ("strengths", {}),
     ("explained", {}),
     ("canonical", {}),
@@ -41,30 +46,38 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def main() -> None:
     """Count and print, or write, the table."""
-    measuring.parser(__doc__, writes=False).parse_args()
-    rows = []
+    options, rows = measuring.parser(__doc__).parse_args(), []
     for grant, settings in KINDS:
         for n, m in SIZES:
-            for noise in (0.0, 1.0, 5.0):
-                rng = np.random.default_rng([n, m])
-                drawn = [copy(grant, settings, n, m, noise, rng) for _ in range(TABLES)]
-                share = np.mean([NOTHING.search(one.headline()) is None for one in drawn])
-                orders = np.mean([claimed_order(one) for one in drawn])
-                name = " ".join([grant, *settings.values()])
-                rows.append((name, f"{n:,}, {m} × {m}", f"{noise:g}", f"{share:.1%}", f"{orders:.1%}"))
+            cells = [counted(grant, settings, n, m, noise) for noise in NOISE]
+            name = ", ".join([grant, *(f"{key}: {value}" for key, value in settings.items())])
+            rows.append(
+                (name, f"{n:,}, {m} × {m}", *(share for both in zip(*cells, strict=True) for share in both))
+            )
+    noise = [f"with {each:g} s.e. of noise" if each else "exact" for each in NOISE]
     heads = (
         "results",
         "rows, columns",
-        "noise in standard errors",
-        "headline claims something",
-        "ranking does",
+        *(f"{what}, {each}" for what in ("headline", "ranking") for each in noise),
     )
-    print(measuring.table(heads, rows))
+    measuring.show(measuring.table(heads, rows), __file__, write=options.write, page=PAGE)
+
+
+def counted(grant: str, settings: Mapping[str, Any], n: int, m: int, noise: float) -> tuple[str, str]:
+    """Return how often a headline, and how often a ranking, claims something."""
+    if "strongest" in settings and not noise:
+        return "", ""
+    rng = np.random.default_rng([n, m])
+    made = [copy(grant, settings, n, m, noise, rng) for _ in range(TABLES)]
+    headlines = np.mean([NOTHING.search(one.headline()) is None for one in made])
+    orders = [claimed_order(one) for one in made]
+    return f"{headlines:.1%}", f"{np.mean(orders):.1%}" if grant != "canonical" else ""
 
 
 def claimed_order(findings: Findings) -> bool:
     """Return whether there is a ranking that is not said to be chance or noise."""
-    ranked = [one for one in findings.sections() if one.table and "position" in one.table.head]
+    sections = [findings.ranked()] if isinstance(findings, Strengths) else findings.sections()
+    ranked = [one for one in sections if one.table and "position" in one.table.head]
     return any(not one.lead.startswith("The order is mostly") for one in ranked)
 
 
@@ -72,9 +85,10 @@ def copy(
     grant: str, settings: Mapping[str, Any], n: int, m: int, ratio: float, rng: np.random.Generator
 ) -> Findings:
     """Make the target's copy of results about independent columns, with noise of `ratio` standard errors."""
-    reveal = "coefficients" if settings else grant
-    results = {"target": grant, "precision": "statistical" if ratio else "exact"}
-    plan = load_plan(measuring.plan(reveal=reveal, results=results, **settings))
+    reveal, above = "coefficients" if settings else grant, dict(settings)
+    k = above.pop("strongest", None)
+    results = {"target": grant, "precision": "statistical" if ratio else "exact", "strongest": k}
+    plan = load_plan(measuring.plan(reveal=reveal, results=results, **above))
     x, y = (_ranks(rng.standard_normal((m, n))) for _ in range(2))
     names = [f"f{j}" for j in range(m)]
     labels = Labels([("A", f"e{j}") for j in range(m)], names)
@@ -94,6 +108,9 @@ def _coefficients(
 ) -> dict[str, np.ndarray]:
     rho, n = x @ y.T, x.shape[1]
     noise = np.full(rho.shape, s)
+    if (k := plan.results.strongest) is not None:  # the choice has Gumbel noise of about the same size
+        scores = np.abs(rho) + s * rng.gumbel(size=rho.shape)
+        rho[scores < np.sort(scores.ravel())[-k]] = math.nan
     rho = rho + s * rng.standard_normal(rho.shape)
     if s:
         mu, counts, ranked = from_noisy(rho, noise, n, plan.strength, plan.estimator)
