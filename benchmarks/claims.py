@@ -64,11 +64,11 @@ def of_pairs(sizes: tuple[int, int], related: tuple[float, float], noise: float)
         claims += found.any()
         for ends, missed in (
             (intervals(rho, confidence=CONFIDENCE, **about), plain),
-            (found_intervals(rho, found, CONFIDENCE, **about), own),
+            (found_intervals(rho, found, CONFIDENCE, rho.size, **about), own),
         ):
             out = ~((ends[0] <= truth) & (truth <= ends[1]))
             missed.append(out[found].mean() if found.any() else 0.0)
-        exceeded += np.abs(truth).max() > bound_on_all(rho, CONFIDENCE, **about)[0]
+        exceeded += np.abs(truth).max() > bound_on_all(rho, CONFIDENCE, rho.size, **about)[0]
         first = np.unravel_index(np.abs(rho).argmax(), sizes)
         largest.append([abs(of[first]) for of in (rho, best_guesses(rho, s**2 + ERROR**2), truth)])
     of = TABLES

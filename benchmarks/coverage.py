@@ -221,9 +221,10 @@ def found() -> Iterator[str]:
             rho += noise * generator.standard_normal(rho.shape)
             known = [_joined(coarse(c) if noise else c for _, c in side) for side in (x, y)]
             about = {"n": FOUND_AMONG, "source": known[0], "target": known[1], "estimator": "tie_corrected"}
-            chosen = qvalues(pvalues(rho, **about, noise=noise)) <= 1 - LEVEL
+            p = pvalues(rho, **about, noise=noise)
+            chosen, tested = qvalues(p) <= 1 - LEVEL, int((~np.isnan(p)).sum())
             plain = intervals(rho, **about, confidence=LEVEL, noise=noise)
-            own = found_intervals(rho, chosen, LEVEL, **about, noise=noise)
+            own = found_intervals(rho, chosen, LEVEL, tested, **about, noise=noise)
             there = ~np.isnan(own[0])
             shares = [
                 np.mean(((truth < low) | (truth > high))[there]) if there.any() else 0.0

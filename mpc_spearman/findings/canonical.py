@@ -115,17 +115,16 @@ class Canonical(Findings):
     def sections(self) -> list[Section]:
         known: Any = self.held["canonical"].dropna(subset="singular")
         about = "at most " if self.noise_ratio() >= _MUCH else ""
+        told: Any = known.dropna(subset="correlation")
         lines = [
-            Line(
-                (
-                    *(printable(party), str(at)),
-                    "not told from chance"
-                    if math.isnan(row.correlation)
-                    else f"{about}{number(row.correlation, 2)}",
-                ),
-                row.correlation if row.correlation == row.correlation else 0.0,
-            )
-            for (party, at), row in zip(known.index, known.itertuples(), strict=True)
+            Line((printable(party), str(at), f"{about}{number(value, 2)}"), value)
+            for (party, at), value in told["correlation"].items()
+        ]
+        hidden = [
+            f"{'None' if len(rows) == len(known.loc[party]) else 'No other'} of the {len(known.loc[party])} "
+            f"canonical correlations of {printable(party)} and {printable(self.copy.target)} can be told "
+            "from chance."
+            for party, rows in known[known["correlation"].isna()].groupby(level="party", sort=False)
         ]
         traces = [
             f"Pillai's trace of {printable(str(party))} and {printable(self.copy.target)} is "
@@ -143,7 +142,9 @@ class Canonical(Findings):
                 "20.",
                 table=Table(
                     ("source", "number", "correlation"), lines, "canonical.csv", axis="canonical correlation"
-                ),
-                notes=traces,
+                )
+                if lines
+                else None,
+                notes=[*hidden, *traces],
             )
         ]

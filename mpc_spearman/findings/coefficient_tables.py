@@ -16,9 +16,9 @@ from mpc_spearman.findings.strengths import Strengths, errors_of, rank_table
 from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
 from mpc_spearman.statistics import estimators, pvalues, reading
 from mpc_spearman.statistics import strengths as strength_tests
-from mpc_spearman.statistics.columns import Columns, Flags, Ties
+from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
 from mpc_spearman.statistics.discoveries import found_intervals
-from mpc_spearman.statistics.mean_squares import mean_squares, null_errors, related_at_most
+from mpc_spearman.statistics.mean_squares import mean_squares, null_errors, rank_errors, related_at_most
 from mpc_spearman.statistics.shrinkage import best_guesses
 
 _ENDS = ("low", "high")
@@ -109,10 +109,8 @@ class CoefficientTables(Strengths):
             stated = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), copy.n))
         weak = weakened_pairs(stated, *rho.shape)
         p = pvalues.pvalues(rho, **pairs)
-        tests, chosen = None, copy.chosen(rho.size) is not None
-        if chosen:
-            tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
-            tests = int(np.broadcast_to(tested, rho.shape).sum())
+        chosen = copy.chosen(rho.size) is not None
+        tests = tests_of(copy, p, pairs)
         q = pvalues.qvalues(p, tests)
         selected = (q <= RATE) & ~weak
         ends = np.stack(found_intervals(rho, selected, copy.plan.confidence, tests, **pairs), axis=1)
@@ -147,10 +145,11 @@ class CoefficientTables(Strengths):
         squares = mean_squares(tables["coefficients"].to_numpy(), noise, copy.n)
         _, sampling, _ = errors_of(tables)
         length = float(sampling.max()) * math.sqrt(copy.n - 1)
-        errors = null_errors(noise, related_at_most(length, len(noise)), copy.n)
+        related = related_at_most(length, len(noise))
+        errors = null_errors(noise, related, copy.n)
         chance_gives = float(np.square(noise).mean()) + 1 / (copy.n - 1)
         p = strength_tests.pvalues(squares + chance_gives, errors, chance_gives, two_sided=False)
-        unknown = np.full(len(squares), math.nan)
+        unknown, errors = np.full(len(squares), math.nan), rank_errors(squares, noise, related, copy.n)
         return {"ranks": rank_table(copy, tables["strengths"].index, squares, errors, 0 * errors, p, unknown)}
 
     @classmethod
@@ -219,6 +218,17 @@ def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flag
         return np.zeros((rows, columns), dtype=bool)
     flags = ranges["weakened"].to_numpy(dtype=bool)
     return np.asarray(flags[:rows, None] | flags[rows:])
+
+
+def tests_of(copy: Copy, p: Floats, pairs: Mapping[str, Any]) -> int:
+    """Return over how many pairs tests are: those with a p-value, or that were chosen from.
+
+    `p` has the p-values, and `pairs` is their `evidence`.
+    """
+    if copy.chosen(p.size) is None:
+        return int((~np.isnan(p)).sum())
+    tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
+    return int(np.broadcast_to(tested, p.shape).sum())
 
 
 def evidence(copy: Copy, columns: pd.DataFrame, rows: int, noise: pd.DataFrame | None) -> dict[str, Any]:

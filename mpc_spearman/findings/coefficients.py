@@ -12,6 +12,7 @@ from mpc_spearman.findings.coefficient_tables import (
     CoefficientTables,
     evidence,
     known_columns,
+    tests_of,
     weakened_pairs,
 )
 from mpc_spearman.findings.nominal import nominal_section
@@ -30,6 +31,11 @@ _UNCHOSEN = ", or the pair is not among those chosen as the strongest"
 #: A coefficient from which "would be found" says nothing.
 _CERTAIN = 0.995
 _GUESS = "The best guess allows for noise, which makes the largest numbers too large. "
+_BEYOND = "Noise carries some coefficients beyond ±1, where no true one can be."
+_UNTESTED = (
+    "Strengths have no test and no ranges of ranks here: they are means over the pairs that are here, and "
+    "the other pairs are not known"
+)
 _INDEPENDENT = "q assumes one row per person, and independent people."
 _REPEATED = (
     "Rows that repeat a person, or people of one household or practice, make p-values too small and "
@@ -113,7 +119,14 @@ class Coefficients(CoefficientTables):
             return f"No pair differs from chance (smallest q {chance(pairs['q'].min())}){self._limit(tested)}"
         best = next(pairs[pairs["q"] <= RATE].head(1).itertuples())
         named = self._named(best.party, best.source, best.target)
-        which = f"{count:,} of {tested:,} pair{'s differ' if tested > 1 else ' differs'} from chance"
+        of = (
+            f"the {len(pairs.dropna(subset='rho'))} pairs that are here"
+            if self.chosen
+            else f"{tested:,} pairs"
+        )
+        which = f"{count:,} of {of} differ{'s' * (count == 1)} from chance"
+        if tested == 1:
+            which = "The only pair with a p-value differs from chance"
         guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""  # type: ignore[arg-type]
         return f"{which}, the strongest {named} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
 
@@ -121,17 +134,25 @@ class Coefficients(CoefficientTables):
         """Say above which size there is no coefficient, as far as pairs have intervals."""
         weak = weakened_pairs(self.held.get("ranges"), *self.matrix.shape)
         rho = np.where(weak, math.nan, self.matrix.to_numpy())
-        most, of = bound_on_all(rho, self.plan.confidence, tested, **self.evidence)
+        most, of = bound_on_all(rho, self.plan.confidence, self._tests, **self.evidence)
         if not of:
             return ""
         which = "all |ρ|" if of == tested else f"the |ρ| of {of:,} pairs"
-        return f"; with {percent(self.plan.confidence)} {which} are below {number(_up(most))}"
+        if self.chosen:
+            which = f"the |ρ| of the {of:,} pairs that are here"
+        return f"; with {percent(self.plan.confidence)} confidence {which} are below {number(_up(most))}"
+
+    @property
+    def _tests(self) -> int:
+        """Over how many pairs tests are."""
+        return tests_of(self.copy, self.held["pvalues"].to_numpy(), self.evidence)
 
     def sections(self) -> list[Section]:
         if self.matrix.isna().all(axis=None):
             return [self.ranked()]
         nominal = [nominal_section(self.copy, self.held)] if "nominal" in self.held else []
-        return [self._strongest(self.pairs()), *nominal, self.ranked(self.first()), self._map()]
+        lead = _UNTESTED if self.chosen else self.first()
+        return [self._strongest(self.pairs()), *nominal, self.ranked(lead), self._map()]
 
     def _strongest(self, pairs: pd.DataFrame) -> Section:
         """Return the section with the pairs whose coefficients are farthest from 0, intervals where found."""
@@ -209,18 +230,19 @@ class Coefficients(CoefficientTables):
                 f"At most {percent(1 - self.plan.confidence)} of the intervals miss (false coverage rate)."
             )
         if self.n >= INTERVAL_ROWS and count < tested:
-            noise = float(np.median(self.held["noise"])) if "noise" in self.held else 0.0
-            least = reading.detectable(self.n, tested, noise)
+            noise = self.noise_ratio() / math.sqrt(self.n - 1)
+            least = reading.detectable(self.n, self._tests, noise)
             rows = f"{self.n:,} rows{' and this noise' if noise else ''}"
             if least < _CERTAIN:
                 what = f"a coefficient of {number(least)} or more would be found in four of five samples"
             else:
                 what = "not even a coefficient near 1 would be found in four of five samples"
             said.append(f"With {rows}, {what}.")
-        return [*said, _INDEPENDENT]
+        beyond = [_BEYOND] if (self.matrix.abs() > 1).any(axis=None) else []
+        return [*said, *beyond, _INDEPENDENT]
 
     def other_means(self) -> tuple[str, pd.Series[float]] | None:
-        if self.own_rows:
+        if self.own_rows or self.chosen:
             return None
         if self.plan.strength == "mean_abs":
             return "mean ρ", self.matrix.mean()

@@ -20,6 +20,11 @@ from mpc_spearman.statistics.discoveries import selected_confidence
 from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.units import printable
 
+#: What two columns of the table are.
+_COLUMNS = (
+    "predictive: R² expected in new rows. by chance: what R² of a feature without any relation exceeds once "
+    "in 20."
+)
 #: Why copies of several runs are not merged.
 OF_ONE_SOURCE = "its numbers cannot be merged: each is of one source alone"
 
@@ -108,19 +113,19 @@ class Explained(Findings):
         table: Any = self.held["explained"]
         if table["r2"].isna().all():
             return "No feature has a defined R²"
-        differing = table[table["q"] <= RATE].sort_values("predictive", ascending=False, kind="stable")
+        differing = table[table["q"] <= RATE].sort_values("low", ascending=False, kind="stable")
         if not len(differing):
             tested = f"smallest q {chance(table['q'].min())}" if table["q"].notna().any() else "no p-values"
             return f"Of no feature is more explained than chance gives ({tested})"
         (source, feature), best = differing.index[0], differing.iloc[0]
         count, m = (self._columns(one.index.unique(1)) for one in (differing, table))
-        of_new = min(max(best["predictive"], 0), 1)
+        of_new = f", {100 * min(max(best['predictive'], 0), 1):.0f} % expected in new rows"
+        expected = of_new if self.noise_ratio() <= 1 else ""  # a single number would be mostly noise
         noun = "columns" if "categories" in self.held else "features"
         many = f"; {count} of {m} {noun} differ{'s' * (count == 1)} from chance" if m > 1 else ""
         return (
             f"{printable(str(source))} explains {100 * best['low']:.0f} to {100 * best['high']:.0f} % of the "
-            f"variance of the ranks of {printable(str(feature))}, {100 * of_new:.0f} % expected in new "
-            f"rows{many}"
+            f"variance of the ranks of {printable(str(feature))}{expected}{many}"
         )
 
     def _columns(self, features: Sequence[str]) -> int:
@@ -168,7 +173,10 @@ class Explained(Findings):
                     head, sorted(lines, key=lambda line: int(line.cells[0])), "explained.csv",
                     axis="R²; the mark: once in 20 by chance", marked=True,
                 ),
-                notes=[] if nothing else [f"At most {miss} of the intervals miss (false coverage rate)."],
+                notes=[
+                    *([] if nothing else [f"At most {miss} of the intervals miss (false coverage rate)."]),
+                    _COLUMNS,
+                ],
             )
         ]  # fmt: skip
 

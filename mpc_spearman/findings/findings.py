@@ -170,7 +170,10 @@ class Findings:
         if not self.held:
             return "no results"
         ratio = self.noise_ratio()
-        return f"with noise of {ratio:.2g} standard errors" if ratio else "exact"
+        if not ratio:
+            return "exact"
+        size = f"{ratio:.2g}"
+        return f"with noise of {size} standard error{'s' * (size != '1')}"
 
     def headline(self) -> str:
         """Return one sentence with the outcome, without its full stop."""

@@ -80,7 +80,12 @@ class Ranking(Findings):
     def first(self, verb: str = "ranks") -> str:
         """Name the feature that ranks first."""
         name, m = printable(self.ranking["feature"][0]), len(self.ranking)
-        return f"{name} {verb} first of {m} features" if m > 1 else f"{name} is the only feature"
+        return f"{name} {verb} first {self.among}" if m > 1 else f"{name} is the only feature"
+
+    @property
+    def among(self) -> str:
+        """Among which features one is first, in words."""
+        return f"of {len(self.ranking)} features"
 
     def sections(self) -> list[Section]:
         cells = [(str(at), printable(name)) for at, name in self.ranking.itertuples(index=False)]

@@ -19,11 +19,10 @@ from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.statistics.rank_ranges import difference_variances, rank_ranges
 from mpc_spearman.statistics.shrinkage import best_guesses
-from mpc_spearman.statistics.strengths import by_chance, pvalues
+from mpc_spearman.statistics.strengths import by_chance, pvalues, rank_errors
 from mpc_spearman.units import printable
 
 _UNDEFINED = "undefined: a constant column has no rank correlation"
-_NOT_CHOSEN = "not among those chosen as the strongest"
 
 
 class Strengths(Ranking):
@@ -61,9 +60,10 @@ class Strengths(Ranking):
         two_sided, centre = copy.plan.strength == "mean", by_chance(copy.plan.strength, copy.n)
         p = pvalues(mu, np.hypot(sampling, noise), centre, two_sided=two_sided)
         guesses = np.full(len(mu), math.nan)
-        if two_sided and np.median(noise) > np.median(sampling):
+        if two_sided and copy.chosen(len(mu)) is None and np.median(noise) > np.median(sampling):
             guesses = best_guesses(mu, np.square(sampling) + np.square(noise))
         correlations, features = tables.get("own_correlations"), tables["strengths"].index
+        sampling = rank_errors(sampling, copy.plan.strength, copy.n)
         return {"ranks": rank_table(copy, features, mu, sampling, noise, p, guesses, correlations)}
 
     @classmethod
@@ -120,6 +120,10 @@ class Strengths(Ranking):
         return self.copy.chosen(len(self.held["strengths"]))
 
     @property
+    def among(self) -> str:
+        return super().among if self.chosen is None else f"of the {self.chosen} features that are here"
+
+    @property
     def mean(self) -> str:
         """What a strength is, in words."""
         return MEANS[self.plan.strength]
@@ -132,8 +136,9 @@ class Strengths(Ranking):
     def noise_ratio(self) -> float:
         if not {"errors", "strengths_noise"} <= self.held.keys():
             return 0.0
-        _, sampling, noise = errors_of(self.held)
-        return float(np.median(noise / sampling)) if (sampling > 0).all() else 0.0
+        mu, sampling, noise = errors_of(self.held)
+        known = ~np.isnan(mu) & (sampling > 0)
+        return float(np.median(noise[known] / sampling[known])) if known.any() else 0.0
 
     def precision(self) -> str:
         return Findings.precision(self)
@@ -150,12 +155,12 @@ class Strengths(Ranking):
             return "No feature has a defined strength"
         if "ranks" not in self.held:
             return self.first()
-        differing, m = self.found, len(self.ranking)
+        differing = self.found
         if not len(differing):
             return f"No feature differs from chance (smallest q {chance(self.held['ranks']['q'].min())})"
-        count = f"{len(differing)} of {m} features differ{'s' * (len(differing) == 1)} from chance"
+        count = f"{len(differing)} {self.among} differ{'s' * (len(differing) == 1)} from chance"
         if self.ranking["feature"][0] in differing:
-            return f"{self.first()}{f'; {count}' if m > 1 else ''}"
+            return f"{self.first()}{f'; {count}' if len(self.ranking) > 1 else ''}"
         size = f"{printable(str(differing[0]))} the strongest of them, {self._size(differing[0])}"
         return f"{count}, {size}; what ranks first by {self.mean}, {self.plan.order}, does not"
 
@@ -199,9 +204,10 @@ class Strengths(Ranking):
                 self.plan.order == "descending"
             ):
                 return (
-                    f"By size {printable(str(name))} is number {size} (strength "
-                    f"{number(self.held['strengths'][name])}), though it ranks {positions[name]} of "
-                    f"{len(positions)}: strength: mean ranks by sign, strength: mean_abs by size."
+                    f"{printable(str(name))} is number {size} by size (strength "
+                    f"{number(self.held['strengths'][name])}), but ranks {positions[name]} of "
+                    f"{len(positions)}: with strength: mean features rank by sign, with strength: mean_abs "
+                    "they would rank by size."
                 )
         return ""
 
@@ -211,9 +217,10 @@ class Strengths(Ranking):
 
     def ranked(self, lead: str = "", notes: Sequence[str] = ()) -> Section:
         """Return the section with the ranking."""
-        names, mu = self.ranking["feature"], self.ranking["strength"].to_numpy(np.float64)
+        shown = self.ranking if self.chosen is None else self.ranking.dropna(subset="strength")
+        names, mu = shown["feature"], shown["strength"].to_numpy(np.float64)
         columns = {
-            "position": [*map(str, self.ranking["position"])],
+            "position": [*map(str, shown["position"])],
             "feature": [*map(printable, names)],
             self.mean: [number(one, 4) for one in mu.tolist()],
         }
@@ -241,9 +248,8 @@ class Strengths(Ranking):
             columns[other[0]] = [number(one, 4) for one in other[1][names]]
         counts = sorted({*self.held["counts"]} - {0}) if "counts" in self.held else []
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
-        undefined = _UNDEFINED if self.chosen is None else _NOT_CHOSEN
         lines = [
-            Line(row, value, (value - error, value + error), note=undefined if math.isnan(value) else "")
+            Line(row, value, (value - error, value + error), note=_UNDEFINED if math.isnan(value) else "")
             for row, value, error in zip(
                 zip(*columns.values(), strict=True), mu.tolist(), errors.tolist(), strict=True
             )

@@ -14,7 +14,6 @@ import numpy as np
 
 from mpc_spearman.statistics.columns import Flags, Floats
 from mpc_spearman.statistics.intervals import intervals
-from mpc_spearman.statistics.pvalues import pvalues
 
 
 def selected_confidence(confidence: float, selected: int, of: int) -> float:
@@ -26,7 +25,7 @@ def selected_confidence(confidence: float, selected: int, of: int) -> float:
 
 
 def found_intervals(
-    rho: Floats, selected: Flags, confidence: float, tests: int | None = None, **pairs: Any
+    rho: Floats, selected: Flags, confidence: float, tests: int, **pairs: Any
 ) -> tuple[Floats, Floats]:
     """Compute intervals of the pairs that were found, at the level of their false coverage rate.
 
@@ -38,8 +37,8 @@ def found_intervals(
         Which pairs are chosen by their values, such as those of q ≤ 0.05; the fewer, the wider.
     confidence : float
         1 - α, such as 0.95.
-    tests : int, optional
-        How many pairs `selected` was chosen from: by default those that have a p-value.
+    tests : int
+        How many pairs `selected` was chosen from.
     **pairs
         The other arguments of :func:`mpc_spearman.statistics.intervals.intervals`.
 
@@ -49,8 +48,6 @@ def found_intervals(
         NaN where a pair was not found, or has no interval. No interval contains coefficients of both signs:
         its test has excluded 0, so an end beyond 0 is 0.
     """
-    if tests is None:
-        tests = int(np.sum(~np.isnan(pvalues(rho, **pairs))))
     possible = selected & ~np.isnan(intervals(rho, confidence=confidence, **pairs)[0])
     level = selected_confidence(confidence, int(possible.sum()), tests)
     low, high = intervals(rho, confidence=level, **pairs)
@@ -58,14 +55,12 @@ def found_intervals(
     return np.where(possible, low, np.nan), np.where(possible, high, np.nan)
 
 
-def bound_on_all(rho: Floats, confidence: float, tests: int | None = None, **pairs: Any) -> tuple[float, int]:
+def bound_on_all(rho: Floats, confidence: float, tests: int, **pairs: Any) -> tuple[float, int]:
     """Return X such that all |ρ| are at most X with probability `confidence`, and of how many pairs it holds.
 
     X is the largest |end| of all intervals at level 1 - α/m (Bonferroni), for the pairs that have an interval
     (arguments as of `found_intervals`). NaN and 0 if none has.
     """
-    if tests is None:
-        tests = int(np.sum(~np.isnan(pvalues(rho, **pairs))))
     ends = np.abs(intervals(rho, confidence=1 - (1 - confidence) / max(tests, 1), **pairs)).max(axis=0)
     there = ~np.isnan(ends)
     return (float(ends[there].max()), int(there.sum())) if there.any() else (float("nan"), 0)

@@ -7,6 +7,8 @@ features as it is; its root, the *root mean square*, is for reading.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mpc_spearman.statistics.columns import Floats
@@ -39,6 +41,18 @@ def null_errors(noise: Floats, related: float, n: int) -> Floats:
     variances = np.square(noise)
     squares = related / (n - 1) ** 2 + 2 * variances.sum(axis=0) / (n - 1) + np.square(variances).sum(axis=0)
     return np.asarray(np.sqrt(2 * squares) / len(noise))
+
+
+def rank_errors(squares: Floats, noise: Floats, related: float, n: int) -> Floats:
+    """Bound the standard error of each U, (m_B,), also if its feature is related to source columns.
+
+    Then ρ² varies by about 2ρ times what ρ does. The sampling errors of one feature's coefficients vary
+    together by at most the largest eigenvalue of the source columns' correlations, which is at most
+    √`related`. Arguments as of `null_errors`; `squares` are U.
+    """
+    linear = math.sqrt(related) / (n - 1) + np.square(noise).max(axis=0)
+    more = 4 * np.maximum(squares, 0.0) * linear / len(noise)
+    return np.asarray(np.sqrt(np.square(null_errors(noise, related, n)) + more))
 
 
 def related_at_most(length: float, columns: int) -> float:

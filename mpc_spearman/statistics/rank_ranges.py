@@ -15,12 +15,9 @@ _MOST = 2e10
 def own_correlations(ranks: Ranks, strength: Strength) -> Floats | None:
     """Return how strengths of one's own features correlate if all are independent of the sources, (m, m).
 
-    Means of ρ correlate as the features do. Those of |ρ| never correlate below 0, which is returned. None if
-    there are too many cells.
+    Means of ρ correlate as the features do. None of means of |ρ|, or if there are too many cells.
     """
-    if strength == "mean_abs":
-        return np.zeros((ranks.m, ranks.m))
-    if float(ranks.m) ** 2 * ranks.n > _MOST:
+    if strength == "mean_abs" or float(ranks.m) ** 2 * ranks.n > _MOST:
         return None
     lengths = np.sqrt(np.diag(ranks.gram))
     both = np.outer(lengths, lengths)

@@ -28,19 +28,21 @@ def best_guesses(values: Floats, variance: Floats | float) -> Floats:
     """Return the expected true value behind each noisy one.
 
     `values` has any shape, and NaN where unknown; `variance`, above 0, is of each value's whole error: noise
-    and sampling, s² + 1/(n - 1). Every guess has its value's sign and is nearer to 0.
+    and sampling, s² + 1/(n - 1). Every guess has its value's sign, is nearer to 0, and is at most 1 in size,
+    as coefficients and their means are.
     """
     guesses = np.full(values.shape, np.nan)
     known = ~np.isnan(values)
     r, v = values[known], np.broadcast_to(variance, values.shape)[known]
     if r.size < FEWEST:
         with np.errstate(divide="ignore"):
-            guesses[known] = r * np.maximum(0.0, 1 - v / r**2)
+            guesses[known] = np.clip(r * np.maximum(0.0, 1 - v / r**2), -1, 1)
         return guesses
     t = _VARIANCES * float(np.median(v))
     weights = _weights(*_some(r, v), t)
     posterior = weights * _likelihood(r, v, t)
-    guesses[known] = r * (posterior * (t / (t + v[:, None]))).sum(axis=1) / posterior.sum(axis=1)
+    expected = r * (posterior * (t / (t + v[:, None]))).sum(axis=1) / posterior.sum(axis=1)
+    guesses[known] = np.clip(expected, -1, 1)
     return guesses
 
 

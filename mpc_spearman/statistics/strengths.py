@@ -40,6 +40,17 @@ def by_chance(strength: Strength, n: int) -> float:
     return 0.0 if strength == "mean" else math.sqrt(2 / math.pi / (n - 1))
 
 
+def rank_errors(sampling: Floats, strength: Strength, n: int) -> Floats:
+    """Bound the standard errors of strengths, (m,), also if their features are related to source columns.
+
+    `sampling` are those of unrelated features. Under ``mean`` they are a bound. A |ρ| far from 0 varies as ρ
+    does, which is more than |ρ| varies around 0: the mean of m of them by at most √(λ/m), in standard errors,
+    with λ the largest eigenvalue of the source columns' correlations. λ² is at most Σ_pp' c_pp'²
+    (`mpc_spearman.statistics.mean_squares.related_at_most`).
+    """
+    return sampling if strength == "mean" else np.sqrt(math.sqrt(math.pi / (n - 1)) * sampling)
+
+
 def pvalues(strengths: Floats, errors: Floats, mean: float, *, two_sided: bool = True) -> Floats:
     """Compute p-values of independence, (m,), of strengths with standard errors, (m,), and a mean by chance.
 

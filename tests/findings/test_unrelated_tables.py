@@ -64,7 +64,7 @@ def test_unrelated_tables_have_no_headline(
         assert "± 0.000" not in text
         assert "strongest in size" not in text
         assert "detects a coefficient of 1.000" not in text
-        assert f"with noise of {noise:.2g} standard errors" in text or not noise
+        assert f"with noise of {noise:.2g} standard error" in text or not noise
         if one not in claimed:
             assert " to 0." not in re.sub(r"at most .*", "", text)  # no interval
 
@@ -97,6 +97,31 @@ def test_every_view_says_how_exact_a_copy_is(claims: ModuleType) -> None:
         assert words in page(result).inside("dd")
 
 
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_sizes_of_equal_features_that_are_related_may_have_any_rank(claims: ModuleType, noise: float) -> None:
+    """Means of |ρ| vary more where features are related than where they are not."""
+    rng, apart, ranks = np.random.default_rng(9), 0, claims._ranks
+    for _ in range(40):
+        trait = rng.standard_normal(400)
+        claims._ranks = lambda columns, trait=trait: ranks(0.6 * trait + columns)
+        try:
+            made = claims.copy("coefficients", {"strength": "mean_abs"}, 400, 6, noise, rng)
+        finally:
+            claims._ranks = ranks
+        apart += not (made.held["ranks"]["first"].eq(1) & made.held["ranks"]["last"].eq(6)).all()
+    assert apart <= 11  # at 5 %, one more in two million
+
+
+def test_a_copy_of_the_strongest_pairs_says_nothing_of_the_others(claims: ModuleType) -> None:
+    made = claims.copy("coefficients", {"strongest": 3}, 200, 5, 1.0, np.random.default_rng(1))
+    text = " ".join(printed(made).split())
+    assert "No pair differs from chance" in text
+    assert "confidence the |rho| of the 3 pairs that are here are below" in text
+    assert "Strengths have no test and no ranges of ranks here" in text
+    assert "undefined" not in text
+    assert "with noise of 1 standard error." in text
+
+
 def test_errors_are_never_printed_as_0() -> None:
     assert with_error(0.25, 0.00012) == "0.25000 ± 0.00012"
     assert with_error(-0.25, 0.031) == "−0.250 ± 0.031"
@@ -123,7 +148,7 @@ def test_a_strong_feature_that_is_negative_has_its_own_line(claims: ModuleType) 
     finally:
         claims._strengths = made
     assert (
-        "By size f5 is number 2 (strength −0.250), though it ranks 6 of 6: strength: mean ranks by sign"
+        "f5 is number 2 by size (strength −0.250), but ranks 6 of 6: with strength: mean features rank"
         in (" ".join(found.sections()[0].notes))
     )
     assert found.headline().startswith(
