@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 #: What `--small` puts after the parameters, by notebook.
 SMALL = {
     "walkthrough": "ROWS = 3000",
+    "categories": "ROWS = 1000",
     "cluster": "ROWS = 300",
     "cost_he_vs_mpc": """\
 LEVELS = ["differences"]

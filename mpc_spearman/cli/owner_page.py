@@ -231,9 +231,18 @@ def columns(owner: DataParty) -> str:
     """Say which columns of an owner's table a run uses."""
     table = "the table" if owner.table is None else str(owner.table)
     if owner.features is not None:
-        return f"{', '.join(owner.features)} of {table}; no other column is used"
-    excluded = f" and {', '.join(owner.exclude)}, whose names are not sent" if owner.exclude else ""
-    return f"all of {table} but the id{excluded}"
+        used = f"{', '.join(owner.features)} of {table}; no other column is used"
+    else:
+        excluded = f" and {', '.join(owner.exclude)}, whose names are not sent" if owner.exclude else ""
+        used = f"all of {table} but the id{excluded}"
+    flags = [name for name in owner.encode if name in owner.nominal and name not in owner.exclude]
+    if flags:
+        used += (
+            f". Every category of {', '.join(flags)} is a column of its own: who learns names of columns "
+            f"learns those of categories. Categories of fewer than {owner.policy.min_rows} people are one "
+            "together, named other"
+        )
+    return used
 
 
 def _organisations(plan: Plan) -> Iterator[Written]:

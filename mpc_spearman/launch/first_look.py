@@ -54,7 +54,8 @@ def correlate(
 
     A first look, on one machine: the two tables play the source and the target of a run whose coordinator
     opens the coefficients. Rows with a missing value are left out, unless `missing` says otherwise. A column
-    without an order, such as a name, is refused: leave it out (`exclude`), or give its order (`encode`).
+    of text is refused: leave it out (`exclude`), or say with `encode` in which order its categories are, or
+    that each becomes a column of 0 and 1: ``encode={"A": {"grade": ["low", "high"], "region": "flags"}}``.
     Organisations that do not show each other their tables write a plan, and each runs its own role
     (``mpc-spearman join``).
 

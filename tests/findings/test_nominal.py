@@ -150,6 +150,12 @@ def test_noisy_copies_hold_what_follows_from_their_own_numbers(noisy: Ended) -> 
     assert off.abs().max() < 0.2
     assert (off != 0).all()
     assert line(noisy.result("B"), "region", "ward").q < 0.05
+    # They are computed from what a receiver has anyway, so nobody learns more from them.
+    for party in ("B", "A1"):
+        findings = noisy.result(party).findings
+        known = {name: findings.held[name] for name in ("coefficients", "noise", "columns", "categories")}
+        again = findings.follow(findings.copy, known)["nominal"]
+        pd.testing.assert_frame_equal(again, findings.held["nominal"])
 
 
 def test_copies_are_kept_and_hold_against_the_record(tmp_path: Path) -> None:
