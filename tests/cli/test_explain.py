@@ -57,6 +57,17 @@ def test_a_noisy_owner_reads_the_cost_and_whom_it_need_not_trust(capsys, reveal)
     )
 
 
+def test_an_owner_reads_that_names_of_categories_are_sent(capsys):
+    plan = str(ROOT / "configs" / "nominal.yaml")
+    own, other = (" ".join(said(capsys, plan, "--party", party).split()) for party in "BA")
+    sentence = "Every category of health, female is a column of its own: who learns names of columns learns"
+    assert sentence in own
+    assert "Categories of fewer than 100 people are one together, named other" in own
+    assert sentence not in other
+    for text in (own, other):
+        assert "feature names, with the names of categories that are flags" in text
+
+
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys, setting):
     digest, purpose, retention, guarantee, needed, *lines = said(capsys, RANKING, setting).splitlines()

@@ -254,7 +254,7 @@ def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, np.ndarray]
             ]
             assert ("A", "COLUMNS", ["defined", "ranges"]) in told
             described = {sender: names for sender, kind, names in told if kind == "DESCRIPTION"}
-            of_target = ["constant", "gaps", "names"] if level == "explained" else ["most_gaps"]
+            of_target = ["constant", "gaps", "names", "nominal"] if level == "explained" else ["most_gaps"]
             assert described == {"A": ["most_gaps"], "B": of_target}
     return level, found
 

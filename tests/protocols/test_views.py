@@ -131,6 +131,7 @@ def test_metadata_are_what_the_tables_say(level, estimator):
     expected = {
         party: {
             "names": FEATURES[party],
+            "nominal": [""] * len(FEATURES[party]),
             "ties": tie_terms(party),
             "constant": constant[party],
             "two_values": [len(set(TABLES[party][name])) == 2 for name in FEATURES[party]],
@@ -212,6 +213,8 @@ def test_given_results_are_right(level, estimator):
             close = tolerance(level, [TABLES["A"]], estimator)
             if name == "nonce":
                 assert len(set(value)) > 16
+            elif name.endswith("nominal"):
+                assert set(value) == {""}
             elif name.endswith("names"):
                 assert value == FEATURES["B" if receiver == "A" else "A"]
             elif name == "positions":

@@ -16,8 +16,9 @@ FAREWELL, RECORD = "FAREWELL signature:bytes*64", "RECORD record:text"
 
 #: What the coordinator receives of the source's and the target's columns.
 _EVERYTHING = (
-    "length:float64 names:texts*mA ties:int128*mA two_values:flags*mA skewness:float64*mA gaps:float64*mA",
-    "names:texts*mB ties:int128*mB two_values:flags*mB skewness:float64*mB gaps:float64*mB",
+    "length:float64 names:texts*mA ties:int128*mA two_values:flags*mA skewness:float64*mA gaps:float64*mA "
+    "nominal:texts*mA",
+    "names:texts*mB ties:int128*mB two_values:flags*mB skewness:float64*mB gaps:float64*mB nominal:texts*mB",
 )
 DESCRIPTION = {
     "differences": _EVERYTHING,
@@ -46,9 +47,9 @@ RESULT = {
     "strengths": (_MEANS, f"{_MEANS} target_names:texts*mB"),
     "coefficients": (
         f"{_COEFFICIENTS} source_ties:int64*mA source_skewness:float64*mA source_gaps:float64*mA "
-        "source_names:texts*mA",
+        "source_nominal:texts*mA source_names:texts*mA",
         f"{_COEFFICIENTS} target_ties:int64*mB target_skewness:float64*mB target_gaps:float64*mB "
-        "target_names:texts*mB",
+        "target_nominal:texts*mB target_names:texts*mB",
     ),
 }
 
