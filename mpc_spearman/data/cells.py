@@ -136,7 +136,10 @@ class Cells:
         """Return the column's numbers, when all cells are there."""
         odd = np.concatenate(self._odd)
         if len(odd):
-            raise Unusable(f"{at_rows(odd, 'value', f' that convert: {self._how} cannot read')}{_LIST}")
+            what = at_rows(odd, "value", f" that convert: {self._how} cannot read")
+            raise Unusable(
+                f"{what}; convert them in another way, or list what is missing under missing_values"
+            )
         if len(self._units) > 1:
             raise Unusable(
                 f"amounts in {len(self._units)} currencies: convert them to one, or exclude the column"

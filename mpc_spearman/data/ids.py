@@ -33,8 +33,9 @@ Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 _AT_ONCE, _PART = 1 << 20, 1 << 22  # ids
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-# Numbers that a table of another program may hold as 7: with zeros in front, a point, an exponent or a sign.
-_AS_TEXT = r"^(\+[0-9.]+|[+-]?0[0-9]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
+# Numbers that a table of another program may hold as 7: with a point, an exponent or a sign.
+_AS_TEXT = r"^(\+[0-9.]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
+_NUMBER = "^[1-9][0-9]*$"
 _BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
 
@@ -243,20 +244,31 @@ def id_help(ids: pa.LargeStringArray, common: pa.LargeStringArray | None = None)
     What is true of some ids in `common` as well is no reason. Contains counts only. It is for the party alone
     and must not be sent.
     """
-    odd = _odd(ids)
-    usual = _odd(common) if common is not None and any(odd.values()) else {}
+    longest = max(map(_most_digits, (ids, *(() if common is None else (common,)))))
+    odd = _odd(ids, longest)
+    usual = _odd(common, longest) if common is not None and any(odd.values()) else {}
     found = [f"{count:,} {what}" for what, count in odd.items() if count and not usual.get(what)]
     return f"Of the {len(ids):,} ids here, " + ", ".join(found) if found else ""
 
 
-def _odd(ids: pa.LargeStringArray) -> dict[str, int]:
+def _most_digits(ids: pa.LargeStringArray) -> int:
+    numbers = ids.filter(pc.match_substring_regex(ids, _NUMBER))
+    return pc.max(pc.binary_length(numbers)).as_py() or 0
+
+
+def _odd(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
     nfc = map_text(ids, partial(normalize, "NFC"))
+    shorter = pc.less(pc.binary_length(ids), most_digits)
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
         "have zero-width characters (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
         "are not in Unicode's normal form NFC (normalise: [nfkc])": pc.not_equal(ids, nfc),
         "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
-        "look like numbers written as text, such as 007, 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),
+        "begin with 0, which others may have lost (normalise: [unpad])": pc.match_substring_regex(ids, "^0."),
+        "have fewer digits than the longest, as if zeros were lost (normalise: [unpad])": pc.and_(
+            pc.match_substring_regex(ids, _NUMBER), shorter
+        ),
+        "look like numbers written as text, such as 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),
     }
     return {what: pc.sum(rows).as_py() or 0 for what, rows in odd.items()}
 

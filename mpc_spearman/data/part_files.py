@@ -77,9 +77,6 @@ def _within(folder: Path, partition: Mapping[str, str]) -> list[PartFile]:
 
 def _check(file: PartFile) -> None:
     path = file.path
-    if not file.end and path.exists():
-        ends = ", ".join(CSV + PARQUET + ARROW)
-        raise Unusable(f"{path.name} ends in {path.suffix!r}; the name of a table ends in one of {ends}")
     if path.exists() and not path.is_file():  # a pipe could block for ever
         raise Unusable("it is not a regular file")
     with path.open("rb") as opened:
@@ -87,6 +84,9 @@ def _check(file: PartFile) -> None:
     for begins, kind, ends_right in _BEGINNINGS:
         if start.startswith(begins) and file.end not in ends_right:
             raise Unusable(f"{path.name} is {kind}")
+    if not file.end:
+        ends = ", ".join(CSV + PARQUET + ARROW)
+        raise Unusable(f"{path.name} ends in {path.suffix!r}; the name of a table ends in one of {ends}")
 
 
 def check_alike(files: Sequence[PartFile], names: Sequence[Sequence[object]]) -> None:

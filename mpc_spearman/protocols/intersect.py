@@ -71,10 +71,11 @@ def intersect(run: Run, table: Table) -> Table:
     run.notes.common = aligned.n
     run.notes.offered[me.name] = table.n
     hint = id_help(*(table.ids.take(pa.array(rows[which][:_SEARCHED])) for which in (~marked, marked)))
-    run.say(
-        f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
-        + (f". Not common: {hint[0].lower()}{hint[1:]}" if hint else "")
-    )
+    which = f"{aligned.n:,} of {table.n:,} rows are common to all data parties"
+    if hint:
+        which += f". Not common: {hint[0].lower()}{hint[1:]}"
+        run.notes.cautions.append(which)
+    run.say(which)
     check_policy_rows(run.plan, me.name, aligned.n)
     tag(run, aligned)
     return aligned

@@ -174,8 +174,14 @@ def test_likely_problems_of_ids_are_counted_and_no_id_is_shown():
         "1 have zero-width characters (normalise: [strip])",
         "1 are not in Unicode's normal form NFC (normalise: [nfkc])",
         "1 have upper-case letters (normalise: [casefold])",
-        "2 look like numbers written as text, such as 007, 7.0 or 1e3",
+        "1 begin with 0, which others may have lost (normalise: [unpad]), "
+        "1 look like numbers written as text, such as 7.0 or 1e3",
     ]
+    lost = id_array(["7", "80", "900", "p1"])
+    assert id_help(lost[:2], lost[2:]) == (
+        "Of the 2 ids here, 2 have fewer digits than the longest, as if zeros were lost (normalise: [unpad])"
+    )
+    assert id_help(lost[:2], lost[1:]) == ""  # of what is common some are shorter too
     assert id_help(odd, odd[2:]) == ""
     assert id_help(odd[:3], odd[1:2]).endswith(" here, 1 have upper-case letters (normalise: [casefold])")
     assert id_help(pa.array(["p1", "p2"], pa.large_string())) == ""

@@ -123,6 +123,7 @@ def parquet() -> bytes:
     [
         ("t.csv", gzip.compress(TEXT), "t.csv is a gzip file: end its name in .csv.gz"),
         ("t.tsv", excel(), "t.tsv is an Excel workbook or another zip archive"),
+        ("t.xlsx", excel(), "t.xlsx is an Excel workbook or another zip archive: save its table as CSV"),
         ("t.csv", parquet(), "t.csv is a Parquet file: end its name in .parquet"),
         ("t.parquet", gzip.compress(TEXT), "t.parquet is a gzip file"),
         ("t.arrow", parquet(), "t.arrow is a Parquet file"),

@@ -134,6 +134,8 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
         f"{n} of 200 rows are common to all data parties. Not common: of the {200 - n} ids"
     )
     assert "21 have spaces around them" in text
+    assert ended.result("B").warnings.count(text) == 1  # also for who runs it quietly
+    assert text not in ended.result("A").warnings + ended.result("C").warnings
 
 
 # ---- rules
