@@ -164,7 +164,8 @@ def test_the_result_attributes_are_all_there() -> None:
 def test_the_install_command_is_the_one_the_error_names() -> None:
     lines = [line for page in CURRENT for line in page.lines("pip ")]
     assert [line for line in lines if "crypten" in line] == [INSTALL_CRYPTEN] * 2
-    assert README.lines("pip ") == ["pip install .", INSTALL_CRYPTEN]
+    cpu = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    assert README.lines("pip ") == [cpu, "pip install .", INSTALL_CRYPTEN]
 
 
 def commands_in_plans() -> list[list[str]]:
