@@ -42,8 +42,8 @@ class KeptRanks:
     folder cannot be made or written to, `PlanError` if others may read it.
     """
 
-    def __init__(self, folder: Path, own: DataParty, limit: int | None) -> None:
-        self._folder, self._own, self._limit, self._stamp = folder, own, limit, _stamp(own.table)
+    def __init__(self, folder: Path, owner: DataParty, limit: int | None) -> None:
+        self._folder, self._owner, self._limit, self._stamp = folder, owner, limit, _stamp(owner.table)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             check_private(folder, folder.stat().st_mode, "--keep-ranks")
@@ -74,7 +74,7 @@ class KeptRanks:
         about = {
             "version": __version__,
             "party": table.party,
-            "keys": self._own.model_dump(
+            "keys": self._owner.model_dump(
                 mode="json", include={"table", *TableKeys.model_fields}, exclude={"memory"}
             ),
             "stamp": self._stamp,
@@ -97,7 +97,7 @@ class KeptRanks:
         except (OSError, ValueError, TypeError, KeyError):
             say(f"{file} is damaged: the table is ranked again")
             return None
-        if self._stamp != _stamp(self._own.table):
+        if self._stamp != _stamp(self._owner.table):
             return None
         say(f"the table is not ranked again: its ranks of {about['kept']} are used")
         return Ranks(matrix, groups)
@@ -108,7 +108,7 @@ class KeptRanks:
             opened = lock(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 ranks = make(lambda shape: mapped(os.dup(opened), shape, np.int32))
-                if self._stamp != _stamp(self._own.table):
+                if self._stamp != _stamp(self._owner.table):
                     say("the table changed while it was read: its ranks are not kept")
                     return ranks
                 os.fsync(opened)

@@ -88,16 +88,16 @@ def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:
         for column in columns:
             # Where nothing separates thousands, the decimal mark must not be one that may.
             grouped = mark and matches(column.cells, Notation(csv).mark).any()
-            if column_reading := reading(column, csv if grouped else Csv(decimal=csv.decimal)):
-                read[column] = column_reading
+            if one := reading(column, csv if grouped else Csv(decimal=csv.decimal)):
+                read[column] = one
         if mark in (",", "."):
             other, point = Csv(thousands=csv.decimal, decimal=mark), Csv(decimal=mark)
             settled = any(_has(column, csv.decimal) and not _fits(column, other) for column in read)
             unclear = {column for column in read if _has(column, mark) and _fits(column, point)}
-            read = {column: found for column, found in read.items() if settled or column not in unclear}
-        return sum(int(column.rows.sum()) - sum(found.words.values()) for column, found in read.items())
+            read = {column: one for column, one in read.items() if settled or column not in unclear}
+        return sum(int(column.rows.sum()) - sum(one.words.values()) for column, one in read.items())
 
-    return max(_NOTATIONS, key=values)  # the first of equals
+    return max(_NOTATIONS, key=values)  # of equal ones the first
 
 
 def _has(column: Distinct, mark: str) -> bool:

@@ -132,14 +132,14 @@ def _readings(
         return {}, {}
     distinct = [Distinct.of(name, cells[name]) for name in text]
     notation = notation_of(distinct)
-    readings = {one.name: found for one in distinct if (found := reading(one, Csv(**notation)))}
+    readings = {column.name: one for column in distinct if (one := reading(column, Csv(**notation)))}
     return notation, {name: one for name, one in readings.items() if one.convert or one.words}
 
 
 def _read_again(
     cells: Mapping[str, pa.ChunkedArray], csv: Mapping[str, Any], readings: Mapping[str, Reading]
 ) -> dict[str, Column]:
-    """Read the columns of text in the way that was found, and refuse those with unclear words."""
+    """Return the columns of text as these readings read them; refuse columns with unclear words."""
     keys = TableKeys.model_validate(
         {
             "csv": csv,
