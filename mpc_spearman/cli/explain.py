@@ -53,7 +53,8 @@ def run(parsed: argparse.Namespace) -> int:
         for part in parts(plan, party):
             print(part.title)
             rows = (
-                f"{first}: {second}{f' ({last[0]})' if last else ''}" for first, second, *last in part.rows
+                f"{first}: {'; '.join(second.splitlines())}{f' ({last[0]})' if last else ''}"
+                for first, second, *last in part.rows
             )
             for sentence in (*part.lines, *map(line, part.texts), *rows):
                 print(printable(f"  {sentence}", keep="\n"))

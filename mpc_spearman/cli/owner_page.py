@@ -42,7 +42,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page: a title, and below it sentences, texts of the parties, or a table."""
+    """A part of the page: a title, and below it sentences, texts of the parties, or a table.
+
+    A cell of the table has a line for each of several things.
+    """
 
     title: str
     lines: tuple[str, ...] = ()
@@ -140,7 +143,7 @@ def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
                 sentence = in_first_person(fact) if we_send else _plain(fact)
                 by_precision.setdefault(_precision(plan, row, party, passed_on=True), []).append(sentence)
         for precision, facts in by_precision.items():
-            yield str(party), "; ".join(dict.fromkeys(facts)), precision
+            yield str(party), "\n".join(dict.fromkeys(facts)), precision
     yield from hidden
 
 
@@ -156,7 +159,7 @@ def _received(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
             in_first_person(fact) if row["from"] == coordinator else _plain(fact)
         )
     for (sender, precision), facts in by_sender.items():
-        yield sender, "; ".join(dict.fromkeys(facts)), precision
+        yield sender, "\n".join(dict.fromkeys(facts)), precision
 
 
 def _about_tables(plan: Plan, receiver: str) -> list[dict[str, str]]:
