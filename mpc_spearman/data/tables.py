@@ -235,9 +235,11 @@ def _read(
     rows = None if n == len(ids) else np.flatnonzero(complete)
     if twice := used.keys() & flags.keys():
         raise Unusable(f"missing_flags: there is a column {show(min(twice))} already; exclude or rename it")
-    of_feature = {feature: its for its in category_flags.values() for feature in its.categories_of}
-    if twice := (used.keys() | flags.keys()) & of_feature.keys():
-        raise Unusable(f"encode: there is a column {show(min(twice))} already; exclude or rename it")
+    of_feature = dict[str, CategoryFlags]()
+    for its in category_flags.values():
+        if twice := (used.keys() | flags.keys() | of_feature.keys()) & its.categories_of.keys():
+            raise Unusable(f"encode: there is a column {show(min(twice))} already; exclude or rename it")
+        of_feature |= dict.fromkeys(its.categories_of, its)
     cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
     cautions += [repeats] if repeats else []
     cautions += [its.caution for its in category_flags.values() if its.caution]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, columns_of
+from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, nominal_columns
 from mpc_spearman.findings.sections import RATE
 from mpc_spearman.findings.strengths import Strengths, errors_of, rank_table
 from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
@@ -184,8 +184,7 @@ class CoefficientTables(Strengths):
         known: dict[str, Any] = {
             f"{role}_{what}": getattr(own_columns, what) for what in ("ties", "skewness", "gaps")
         }
-        features = [feature for _, feature in table.index[mine]]
-        known[f"{role}_nominal"] = columns_of(self.held.get("categories"), self.copy.party, features)
+        known[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[mine])
         if "ranges" in self.held:
             known[f"{role}_ranges"] = self.held["ranges"]["range"][mine].to_numpy()
         return super().shows({**numbers, **known})

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.nominal import CATEGORIES, category_table, columns_of
+from mpc_spearman.findings.nominal import CATEGORIES, category_table, nominal_columns
 from mpc_spearman.findings.ranking import RANKING, listed
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent
 from mpc_spearman.findings.tables import Form, Labels, Numbers
@@ -130,7 +130,8 @@ class Explained(Findings):
 
     def _columns(self, features: Sequence[str]) -> int:
         """Return from how many columns features come; flags of one column's categories count once."""
-        columns = columns_of(self.held.get("categories"), self.copy.target, features)
+        labels = [(self.copy.target, feature) for feature in features]
+        columns = nominal_columns(self.held.get("categories"), labels)
         return len(
             {(column or feature, bool(column)) for column, feature in zip(columns, features, strict=True)}
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ _LISTED = 20
 
 
 def category_table(copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, pd.DataFrame]:
-    """Return the table of categories, if a party knows of any, from which columns features are flags of."""
+    """Return the table of categories that a party knows of, if there are any."""
     sides = {"source": labels.sources, "target": [(copy.target, name) for name in labels.target]}
     flags = {
         label: column
@@ -48,37 +49,42 @@ def category_table(copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, pd
     return {"categories": pd.DataFrame(names, index, ["column", "category"])}
 
 
-def columns_of(categories: pd.DataFrame | None, party: str, features: Sequence[str]) -> list[str]:
-    """Return the column that each feature of a party is a flag of; "" for others."""
+def nominal_columns(categories: pd.DataFrame | None, features: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the column of which each feature, named after its party, is a flag; "" for others."""
     known = {} if categories is None else categories["column"].to_dict()
-    return [known.get((party, feature), "") for feature in features]
+    return [known.get(feature, "") for feature in features]
 
 
 @dataclass(frozen=True)
-class _Column:
-    """A whole column: its party and name, and the places of its flags, or its own, in the matrix."""
+class _WholeColumn:
+    """A column with an order, or all flags of one without, as far as they vary, and where they are."""
 
     party: str
     name: str
     places: Ints
-    nominal: bool
+    side: Side
 
 
-def _whole_columns(labels: Sequence[tuple[str, str]], categories: pd.DataFrame) -> list[_Column]:
-    """Return the columns behind a side's features, in their order."""
+def _whole_columns(
+    features: Sequence[tuple[str, str]], categories: pd.DataFrame, known: Columns
+) -> list[_WholeColumn]:
+    """Return the columns behind one side's features, in their order; `known` is of the features."""
     places = dict[tuple[str, str, bool], list[int]]()
-    for place, (party, feature) in enumerate(labels):
-        (column,) = columns_of(categories, party, [feature])
-        places.setdefault((party, column or feature, bool(column)), []).append(place)
+    for place, (feature, column) in enumerate(
+        zip(features, nominal_columns(categories, features), strict=True)
+    ):
+        of_column = places.setdefault((feature[0], column or feature[1], bool(column)), [])
+        of_column += [place] if known.ties[place] < Ties.CONSTANT else []
     return [
-        _Column(party, name, np.array(these), nominal) for (party, name, nominal), these in places.items()
+        _WholeColumn(party, name, np.array(varying, dtype=np.int64), Side(known.at(varying), nominal))
+        for (party, name, nominal), varying in places.items()
     ]
 
 
 def associations(copy: Copy, tables: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return η² or V of all pairs of columns, one of them or both without an order, with p and q.
 
-    `pairs` are the arguments of p-values of single pairs, whose p-values are among the tables.
+    `pairs` are the arguments of the p-values of single pairs, and these are among the tables.
     """
     matrix, categories = tables["coefficients"], tables.get("categories")
     if categories is None or pairs["estimator"] == "paper":
@@ -87,39 +93,22 @@ def associations(copy: Copy, tables: Mapping[str, Any], pairs: Mapping[str, Any]
     noise = np.broadcast_to(pairs["noise"], rho.shape)
     parties = (copy.plan.parties.target, *copy.plan.parties.sources)
     on_inputs = any(party.noise == "inputs" for party in parties)
-    source_side, target = pairs["source"], pairs["target"]
-    source = Columns(source_side.ties[:, 0], source_side.skewness[:, 0], source_side.gaps[:, 0])
-    sources = _whole_columns(list(matrix.index), categories)
-    targets = _whole_columns([(copy.target, name) for name in matrix.columns], categories)
+    sources = _whole_columns(list(matrix.index), categories, pairs["source"].flat)
+    targets = _whole_columns([(copy.target, name) for name in matrix.columns], categories, pairs["target"])
     lines = []
-    for one in sources:
-        for other in (other for other in targets if one.nominal or other.nominal):
-            rows, columns = (
-                side.places[known.ties[side.places] < Ties.CONSTANT]
-                for side, known in ((one, source), (other, target))
-            )
-            value, freedom, p = math.nan, 0, math.nan
-            at = np.ix_(rows, columns)
-            if len(rows) and len(columns) and not np.isnan(rho[at]).any():
-                sides = (
-                    Side(_some(source, rows), one.nominal),
-                    Side(_some(target, columns), other.nominal),
-                )
-                its = association(rho[at], noise[at], copy.n, *sides, on_inputs=on_inputs)
-                value, freedom, p = its.square, its.freedom, its.p
-                if rho[at].size == 1:
-                    p = float(
-                        p_of_pairs[at].item()
-                    )  # of the one coefficient, for which there is a better test
-            both = one.nominal and other.nominal
-            value = math.sqrt(max(0.0, value)) if both else value
-            lines.append((one.party, one.name, other.name, "V" if both else "η²", value, freedom, p))
+    for source, target in product(sources, targets):
+        if not (source.side.nominal or target.side.nominal):
+            continue
+        both, at = source.side.nominal and target.side.nominal, np.ix_(source.places, target.places)
+        value, freedom, p = math.nan, 0, math.nan
+        if rho[at].size and not np.isnan(rho[at]).any():
+            found = association(rho[at], noise[at], copy.n, source.side, target.side, on_inputs=on_inputs)
+            value = math.sqrt(max(0.0, found.square)) if both else found.square
+            # A single coefficient has a better test.
+            freedom, p = found.freedom, found.p if rho[at].size > 1 else float(p_of_pairs[at][0, 0])
+        lines.append((source.party, source.name, target.name, "V" if both else "η²", value, freedom, p))
     table = pd.DataFrame(lines, columns=[*(NOMINAL.columns or ())][:-1])
     return {"nominal": table.assign(q=qvalues(table["p"].to_numpy()))}
-
-
-def _some(columns: Columns, places: Ints) -> Columns:
-    return Columns(columns.ties[places], columns.skewness[places], columns.gaps[places])
 
 
 def nominal_section(copy: Copy, tables: Mapping[str, Any]) -> Section:
@@ -141,9 +130,10 @@ def nominal_section(copy: Copy, tables: Mapping[str, Any]) -> Section:
     less = " The mean of what noise adds is taken off; what is then below 0 is shown as 0." if noisy else ""
     count = int((table["q"] <= RATE).sum())
     tested = int(table["q"].notna().sum())
+    lead = f"{count:,} of {tested:,} pairs with a column without an order differ from chance"
     return Section(
         "Columns without an order",
-        lead=f"{count:,} of {tested:,} pairs with a column without an order differ from chance",
+        lead=lead if tested else "",
         about="η² is the share of the variance of a column's ranks that the categories of the other explain "
         "(Kruskal and Wallis' test). V is Cramér's, of two columns without an order (χ² test). Both are 0 "
         f"to 1. Which categories are high or low, the coefficients of their flags show.{less}",

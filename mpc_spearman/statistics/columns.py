@@ -70,6 +70,17 @@ class Columns:
         ]
         return cls(np.array(classes, dtype=np.int64), ranks.skewness, ranks.gaps)
 
+    def at(self, places: Sequence[int]) -> Columns:
+        """Return some of the columns."""
+        chosen = np.array(places, dtype=np.int64)
+        gaps = np.broadcast_to(self.gaps, self.ties.shape)
+        return Columns(self.ties[chosen], self.skewness[chosen], gaps[chosen])
+
+    @property
+    def flat(self) -> Columns:
+        """The same from `rows`, shape (m,)."""
+        return Columns(self.ties[:, 0], self.skewness[:, 0], self.gaps[:, 0])
+
     @property
     def rows(self) -> Columns:
         """The same as the rows of a matrix of pairs, shape (m, 1)."""

@@ -88,6 +88,7 @@ def test_a_table_is_ranked_once_whatever_order_a_run_gives_its_rows(clinic: Path
     [
         {"missing": "middle"},
         {"exclude": ["flag"]},
+        {"encode": {"flag": "flags"}},
         {"missing_values": ["1"]},
         {"limit": N - 1},
         {"take": lambda table: table.take(np.arange(30))},
@@ -95,7 +96,7 @@ def test_a_table_is_ranked_once_whatever_order_a_run_gives_its_rows(clinic: Path
         "file",
         "version",
     ],
-    ids=["missing", "columns", "codes", "limit", "rows", "party", "file", "version"],
+    ids=["missing", "columns", "categories", "codes", "limit", "rows", "party", "file", "version"],
 )
 def test_any_change_that_ranks_depend_on_makes_them_again(
     keys: dict[str, Any] | str, clinic: Path, monkeypatch: pytest.MonkeyPatch

@@ -169,7 +169,7 @@ def test_copies_are_kept_and_hold_against_the_record(tmp_path: Path) -> None:
             party["identity"] = str(keys[party["name"]])
         its = load_plan(content)
         ended = run_in_memory(its, TABLES, keys=keys)
-        for name, result in ((name, ended.result(name)) for name in keys):
+        for name, result in ((name, ended.result(name)) for name in ("B", "A1")):
             loaded = Result.load(result.save(tmp_path / reveal / name))
             for kept in loaded.holds:
                 assert getattr(loaded, kept).equals(getattr(result, kept)), kept

@@ -75,7 +75,7 @@ def test_with_noise_the_statistic_is_the_quadratic_form() -> None:
     assert its.square == pytest.approx(square, rel=1e-12)
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.03, 0.2])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_unrelated_columns_are_found_as_often_as_they_should(noise: float) -> None:
     """With shares as they are stated, rounded; a seeded sample, of 4 standard errors of the share."""
     rng, n, p = np.random.default_rng(11), 500, list[float]()
