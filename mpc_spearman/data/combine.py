@@ -60,6 +60,8 @@ def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memo
     if how == "count":
         return Numbers(known, np.zeros(ids.count, dtype=bool), "whole numbers")
     nothing = known == 0
+    if how and numbers.categories:
+        raise Unusable(f"its cells are {kind}, for which duplicates can be count alone, not {how}")
     if how in ("sum", "mean"):
         wide = kind == "decimals" and numbers.type is None  # of which only the order is known
         if wide or not (duration or kind in _NUMBERS):

@@ -18,7 +18,7 @@ from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import Convert, Csv, TableKeys
 from mpc_spearman.data.cells import MOST_CATEGORIES, TRUTHS, Cells, Mask
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.notation import DAY_AND_TIME, Notation, matches
+from mpc_spearman.data.notation import DAY_AND_TIME, SPACES, Notation, matches
 from mpc_spearman.data.refusals import Unusable
 
 #: How numbers of a table may be written, the usual way first.
@@ -37,6 +37,9 @@ _NO_VALUE = frozenset(
         *("#wert!", "#value!", "#div/0!", "#ref!", "#bezug!", "#name?", "#num!", "#zahl!", "inconnu"),
     )
 )
+
+
+_SOME = 2_000  # cells of a column show how numbers are written
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,13 @@ class Distinct:
         known = ~Codes(TableKeys()).cells(cells)
         return cls(name, cells.filter(pa.array(known)), rows[known])
 
+    def some(self) -> Distinct:
+        """Return at most some thousand of the cells."""
+        step = max(1, len(self.rows) // _SOME)
+        return Distinct(
+            self.name, self.cells.take(pa.array(np.arange(0, len(self.rows), step))), self.rows[::step]
+        )
+
 
 def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:
     """Return keys of ``csv`` under which most cells are values, the usual way if others are not better.
@@ -81,11 +91,13 @@ def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:
     What may be a decimal mark as well, as in 1,234, only separates thousands if another column has the other
     mark where that cannot separate thousands, as in 12.5.
     """
+    some = [column.some() for column in columns]
+    marked = [column for column in some if any(_has(column, mark) for mark in (*",.'\u2019", *SPACES))]
 
     def values(keys: dict[str, Any]) -> int:
         csv, read = Csv(**keys), dict[Distinct, Reading]()
         mark = csv.thousands or ""
-        for column in columns:
+        for column in marked:  # all others are read alike in all notations
             # Where nothing separates thousands, the decimal mark must not be one that may.
             grouped = mark and matches(column.cells, Notation(csv).mark).any()
             if one := reading(column, csv if grouped else Csv(decimal=csv.decimal)):
@@ -97,7 +109,14 @@ def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:
             read = {column: one for column, one in read.items() if settled or column not in unclear}
         return sum(int(column.rows.sum()) - sum(one.words.values()) for column, one in read.items())
 
-    return max(_NOTATIONS, key=values)  # of equal ones the first
+    def occurs(csv: Csv) -> bool:
+        groups = f"[0-9]{Notation(csv).mark}[0-9]{{3}}" if csv.thousands else ""
+        return any(matches(column.cells, groups).any() for column in marked) and (
+            csv.decimal == "." or any(_has(column, csv.decimal) for column in marked)
+        )
+
+    # Of equal ones the first.
+    return max((keys for keys in _NOTATIONS if not keys or occurs(Csv(**keys))), key=values)
 
 
 def _has(column: Distinct, mark: str) -> bool:

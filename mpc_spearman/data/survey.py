@@ -175,7 +175,8 @@ def _as_categories(column: Column, cells: pa.ChunkedArray) -> Column:
     except Unusable:
         return column
     names = tuple(name.removeprefix(f"{column.name}=") for name in flags.categories_of)
-    return replace(column, problem="", kind=numbers.kind, missing=numbers.missing, categories=names)
+    values, missing, kind, *_ = numbers
+    return replace(column, problem="", kind=kind, values=values, missing=missing, categories=names)
 
 
 def _useful(column: Column) -> Column:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,11 +63,12 @@ def suspected(
 
 def _among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> list[tuple[str, int]]:
     """Return which of a column's lowest and highest values, ascending, may be codes; see `suspected`."""
-    texts, dates = (
-        [_written(value, kind) for value in values],
-        kind is not None and pa.types.is_temporal(kind),
-    )
-    codes = set[int]()
+    codes, dates = set[int](), kind is not None and pa.types.is_temporal(kind)
+
+    @cache
+    def text(place: int) -> str:  # of few values only: it takes long
+        return _written(values[place], kind)
+
     for order in ([*range(len(values))], [*range(len(values))][::-1]):
         of = [float(values[i]) for i in order]
         for k in range(min(_RUN, len(order) - 1), 0, -1):
@@ -75,14 +77,14 @@ def _among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> li
             repeated = any(counts[i] > 1 for i in run)
             # of other values there must be more than one for "apart" to mean anything
             often = k == 1 and len(order) > _FEW and (dates or counts[run[0]] >= max(_FEW, n / 200))
-            if apart and repeated and (often or all(_CODE.fullmatch(texts[i]) for i in run)):
+            if apart and repeated and (often or all(_CODE.fullmatch(text(i)) for i in run)):
                 codes.update(run)
                 break
     negative = [i for i, value in enumerate(values) if value < 0]
     few = not dates and len(negative) <= _RUN and len(values) - len(negative) >= _FEW
-    if few and all(counts[i] > 1 and _NEGATIVE.fullmatch(texts[i]) for i in negative):
+    if few and all(counts[i] > 1 and _NEGATIVE.fullmatch(text(i)) for i in negative):
         codes.update(negative)
-    return [(texts[i], int(counts[i])) for i in sorted(codes)]
+    return [(text(i), int(counts[i])) for i in sorted(codes)]
 
 
 def _written(value: Any, kind: pa.DataType | None) -> str:

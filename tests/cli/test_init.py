@@ -76,6 +76,9 @@ def test_text_with_few_values_becomes_flags_where_categories_are_large_enough() 
 @pytest.mark.usefixtures("here")
 def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     Path("a.csv").write_text("id,x\n1,1\n1,2\n2,3\n")
+    Path("c.csv").write_text("id,x,kind\n" + "".join(f"{i % 50},1,{'uv'[i % 3 > 0]}\n" for i in range(150)))
+    assert main(["init", "c.csv"]) == 0
+    assert "# duplicates: {kind: HOW}" in Path("c.yaml").read_text()  # also of text
     Path("b.csv").write_text("who,x\nAnn,1\nAnn,1\nBob,2\n")
     assert main(["init", "a.csv", "--party", "A"]) == main(["init", "b.csv"]) == 0
     text = Path("A.yaml").read_text()

@@ -90,6 +90,23 @@ def test_sums_that_are_not_defined_are_refused(csv: Any, cells: list[str], how: 
     assert refusal(csv(lines), duplicates={"x": how}) == f"column 'x': {said}"
 
 
+def test_categories_without_an_order_are_equal_or_counted(csv: Any) -> None:
+    """Their flags are made of one row for each id."""
+    rows = [f"p{i // 2},{'north' if i // 2 % 2 else 'south'}" for i in range(140)]
+    table = read(csv("id,region\n" + "\n".join(rows) + "\n"), duplicates={}, encode={"region": "flags"})
+    assert (table.n, table.features) == (70, ("region=south",))
+    assert table.column(0).tolist() == [1 - i % 2 for i in range(70)]
+    mixed = csv("id,region\n" + "\n".join([*rows, "p0,north"]) + "\n")
+    flags = {"encode": {"region": "flags"}}
+    assert refusal(mixed, duplicates={}, **flags).startswith(
+        "column 'region': 1 id whose rows have different"
+    )
+    said = (
+        "column 'region': its cells are categories without an order, for which duplicates can be count alone"
+    )
+    assert refusal(mixed, duplicates={"region": "max"}, **flags) == f"{said}, not max"
+
+
 def test_keys_name_columns_of_the_table(csv: Any) -> None:
     assert refusal(csv(CLAIMS), duplicates={"visit": "sum"}) == (
         "duplicates: there is no column 'visit'; did you mean 'visits'?"

@@ -56,9 +56,7 @@ def test_an_export_of_a_german_spreadsheet(tmp_path: Path, monkeypatch: pytest.M
     edits = {
         '#   CRP: ["<5"]': '  CRP: ["<5"]',
         "        - CRP  # ? '<5' in": "        # '<5' in",
-        "        - Raucher  #": "        #",
-        "# encode:": "encode:",
-        "#   Raucher: [ja, nein]": "  Raucher: [nein, ja]",
+        "        Raucher: flags  # [ja, nein]": "        Raucher: [nein, ja]",
     }
     equals_scipy(decided(tmp_path, 7, edits), raw_pairs.german_cleaned(tmp_path))
 
