@@ -124,11 +124,11 @@ class Coefficients(CoefficientTables):
             if self.chosen
             else f"{tested:,} pairs"
         )
-        which = f"{count:,} of {of} differ{'s' * (count == 1)} from chance"
+        which = f"{count:,} of {of} differ{'s' * (count == 1)} from chance, the strongest"
         if tested == 1:
-            which = "The only pair with a p-value differs from chance"
+            which = "The only pair with a p-value differs from chance:"
         guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""  # type: ignore[arg-type]
-        return f"{which}, the strongest {named} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
+        return f"{which} {named} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
 
     def _limit(self, tested: int) -> str:
         """Say above which size there is no coefficient, as far as pairs have intervals."""

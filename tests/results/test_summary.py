@@ -147,4 +147,6 @@ def test_pairs_with_a_constant_come_last_though_equation_2_gives_them_1() -> Non
     pairs = result.pairs()
     assert pairs["rho"].tolist() == [-1, 1, 0.5, 0.5]
     assert (pairs.loc[0, "source"], pairs.loc[0, "target"]) == ("x", "y")
-    assert result.findings.headline().startswith("1 of 1 pair differs from chance, the strongest x × y")
+    assert result.findings.headline().startswith(
+        "The only pair with a p-value differs from chance: x × y with"
+    )
