@@ -80,7 +80,8 @@ def exchanged(frame: pd.DataFrame, i: int, j: int) -> pd.DataFrame:
 def plan_for(level: str, alignment: str, **settings: Any) -> Any:
     both = {"target": level, "sources": level, "precision": "statistical"}
     content = mapping(reveal=level, alignment=alignment, **{"results": both, **settings})
-    content["parties"]["sources"][0]["encode"] = {"region": "flags"}
+    content["parties"]["sources"][0] |= {"encode": {"region": "flags"}}
+    content["parties"]["sources"][0]["policy"]["min_rows"] = 1
     return load_plan(content)
 
 
@@ -149,14 +150,13 @@ def test_a_category_is_hidden_as_one_value(heard: Run) -> None:
         privacy={"unit": "value"},
         results={"target": "coefficients", "sources": "nothing", "precision": "statistical"},
     )
-    frames, mu, squares = made(np.random.default_rng(5)), separation(2.0), list[float]()
+    # Flags of two people have a range that is hardly rounded up.
+    region, mu = np.array([*"uuvvwwwwwwww"]), separation(2.0)
+    frames = {"A": table(region=region), "B": table(flag=np.isin(np.arange(N), [0, 4]))}
     before = heard(its, frames).copy()
-    for i, j in [*combinations(range(N), 2)][::6]:
-        region = frames["A"]["region"].to_numpy(copy=True)
-        region[[i, j]] = region[[j, i]]
-        after = heard(its, {**frames, "A": frames["A"].assign(region=region)})
-        squares.append(apart(before, after, "B"))
-    assert 0.1 * mu**2 < max(squares) <= mu**2
+    region[[0, 2]] = region[[2, 0]]
+    after = heard(its, {**frames, "A": table(region=region)})
+    assert 0.6 * mu**2 < apart(before, after, "B") <= mu**2
 
 
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "ranking", "explained", "canonical"])
