@@ -25,7 +25,7 @@ END = "<!-- end of what is made -->"
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
 # (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment, precision, the source's
-# noise, the target's noise, proofs), and a set of such.
+# noise, the target's noise, proofs, who adjusts), and a set of such.
 Choice = tuple[str, ...]
 SETTINGS = (
     *(get_args(kind) for kind in (Protocol, Estimator, Grant, OpenedTo)),
@@ -35,7 +35,17 @@ SETTINGS = (
     ("results", "inputs"),
     ("results", "inputs"),
     ("", "proofs"),
+    ("", "A", "B", "AB"),
 )
+#: By whom of these adjusts where something is learnt: how a cell says it.
+ADJUST = {
+    frozenset({"A", "AB"}): "if A has `adjust`",
+    frozenset({"B", "AB"}): "if B has `adjust`",
+    frozenset({"A", "B", "AB"}): "if A or B has `adjust`",
+    frozenset({"", "B"}): "if A has no `adjust`",
+    frozenset({"", "A"}): "if B has no `adjust`",
+    frozenset({""}): "if nobody has `adjust`",
+}
 Choices = set[Choice]
 
 
@@ -43,7 +53,8 @@ def plans(level: str, role: str) -> Iterator[tuple[Choice, Plan]]:
     """Yield each valid plan of a level, for every choice that concerns a role."""
     receiver = "sources" if role == "source" else "target"
     for choice in product(*SETTINGS):
-        if choice[7:] != ("results", "results", "") and level not in ("coefficients", "strengths"):
+        plain = choice[7:10] == ("results", "results", "")
+        if not plain and (level not in ("coefficients", "strengths") or choice[10]):
             continue  # not even to be read: that takes most of the time
         plan = {
             "protocol": choice[0],
@@ -56,8 +67,14 @@ def plans(level: str, role: str) -> Iterator[tuple[Choice, Plan]]:
             "proofs": bool(choice[9]),
             "parties": {
                 "coordinator": {"name": NAMES["coordinator"]},
-                "target": {"name": NAMES["target"], "noise": choice[8]},
-                "sources": [{"name": NAMES["source"], "noise": choice[7]}],
+                "target": {
+                    "name": NAMES["target"],
+                    "noise": choice[8],
+                    "adjust": ["age"] * ("B" in choice[10]),
+                },
+                "sources": [
+                    {"name": NAMES["source"], "noise": choice[7], "adjust": ["age"] * ("A" in choice[10])}
+                ],
             },
         }
         try:
@@ -111,10 +128,16 @@ def cell(choices: Choices, every: Choices) -> str:
         8: lambda noise: f"if B has `noise: {noise}`",
         9: lambda proofs: f"{'with' if proofs else 'without'} `proofs`",
     }
-    # Noise on inputs implies an estimator and a precision.
-    implied = (1, 6) if {"inputs"} in values[7:9] else ()
+    # What is not combined above, or follows, is not said: noise on inputs and adjusting imply an estimator.
+    implied = set[int]()
+    if {"inputs"} in values[7:9] or values[9] == {"proofs"}:
+        implied |= {10} if values[9] == {"proofs"} else {1, 6, 10}
+    if "" not in values[10]:
+        implied |= {1, 7, 8, 9}
     parts = [
-        phrases[i](least(settings) if i == 2 else "".join(settings))
+        ADJUST[frozenset(settings)]
+        if i == 10
+        else phrases[i](least(settings) if i == 2 else "".join(settings))
         for i, settings in enumerate(values)
         if settings != {choice[i] for choice in every} and i not in implied
     ]

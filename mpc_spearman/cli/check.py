@@ -60,6 +60,7 @@ def _columns(trial: DryRun) -> Table:
     noise, n = trial.foreseen, trial.table.n
     means = noise is not None and noise.of_coefficients
     heads = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]
+    heads += ["covariates"] if trial.left is not None else []
     table = Table("column", "kind", "values", "outside", *heads, box=None, pad_edge=False)
     kinds = {1: "constant", 2: "flag", n: "no ties"}
     for at, (name, groups) in enumerate(zip(trial.table.features, trial.ranks.groups, strict=True)):
@@ -68,6 +69,7 @@ def _columns(trial: DryRun) -> Table:
             ratio = float(noise.ratio[at])
             smallest = detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and groups.count > 1 else 1.0
             cells += [f"{ratio:.2g}", *([f"{smallest:.2f}" if smallest < 1 else "–"] if means else ())]
+        cells += [] if trial.left is None else [f"{1 - trial.left[at]:.0%}"]
         table.add_row(*map(escape, cells))
     return table
 
@@ -77,6 +79,9 @@ def _meaning(trial: DryRun) -> list[str]:
         "values: the number of different values",
         "outside: rows outside the largest group of equal values; fewer of them mean more noise",
     ]
+    if trial.left is not None:
+        names = ", ".join(trial.table.covariates)
+        heads.append(f"covariates: how much of the variance of this column's ranks is explained by {names}")
     noise = trial.foreseen
     if noise is None:
         return [*heads, "results would be exact, without noise"]

@@ -233,12 +233,13 @@ def _texts(plan: Plan, party: str) -> Iterator[Written]:
 def columns(owner: DataParty) -> str:
     """Say which columns of an owner's table a run uses."""
     table = "the table" if owner.table is None else str(owner.table)
+    adjusted = f", adjusted for {', '.join(owner.adjust)}, which the plan names" if owner.adjust else ""
     if owner.features is not None:
-        used = f"{', '.join(owner.features)} of {table}; no other column is used"
+        used = f"{', '.join(owner.features)} of {table}{adjusted}; no other column is used"
     else:
         excluded = f" and {', '.join(owner.exclude)}, whose names are not sent" if owner.exclude else ""
-        used = f"all of {table} but the id{excluded}"
-    flags = [name for name in owner.encode if name in owner.nominal and name not in owner.exclude]
+        used = f"all of {table} but the id{excluded}{adjusted}"
+    flags = [name for name in owner.encode if name in owner.nominal - {*owner.exclude, *owner.adjust}]
     if flags:
         used += (
             f". Every category of {', '.join(flags)} is a column of its own: who learns names of columns "

@@ -116,6 +116,25 @@ def _party_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
             yield (*place, "identity"), f"{also}; every party needs its own key"
 
 
+def _adjustment_conflicts(
+    plan: PlanKeys, place: Location, party: DataParty
+) -> Iterator[tuple[Location, str]]:
+    """Yield what cannot be adjusted for, and why; residuals take the place of ranks."""
+    if plan.reveal == "differences":
+        yield place, "is not for reveal: differences, which opens ranks; use reveal: coefficients"
+    if plan.estimator == "paper":
+        yield place, "is not for estimator: paper, whose formula is of ranks alone; use tie_corrected"
+    if plan.proofs:
+        yield place, "is not for proofs: true, which prove ranks; leave one of the two out"
+    if plan.privacy.unit == "value":
+        why = "as one value of a covariate changes the residuals of many rows; use row"
+        yield place, f"is not for privacy.unit: value, {why}"
+    for key in ("id", "exclude", "features"):
+        for name in party.adjust:
+            if name in (getattr(party, key) or ()):
+                yield place, f"lists {shown(name)}, which {key} lists too; take it out of one"
+
+
 def _owner_conflicts(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
     if party.advertise and not party.listen:
         yield (*place, "advertise"), "needs listen too: where this party listens"
@@ -141,6 +160,8 @@ def _owner_conflicts(plan: PlanKeys, place: Location, party: DataParty) -> Itera
             yield (*place, "noise"), "'inputs' is not for results.precision: exact, which has no noise"
         if plan.proofs:
             yield (*place, "noise"), "'inputs' is not for proofs: true, as ranks with noise are no ranks"
+    if party.adjust:
+        yield from _adjustment_conflicts(plan, (*place, "adjust"), party)
     needs_order = plan.alignment == "same" or plan.rows is not None
     if isinstance(party.table, Query) and not party.table.order_by and needs_order:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"

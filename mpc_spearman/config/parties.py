@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from mpc_spearman.config.fields import (
     KINDS,
@@ -30,7 +38,7 @@ from mpc_spearman.config.fields import (
 from mpc_spearman.config.levels import Reveal, within
 from mpc_spearman.config.sections import LOSS, Noise, Protocol, Unit, host_and_port
 from mpc_spearman.config.table_keys import TableKeys, one_or_more
-from mpc_spearman.config.wording import Location
+from mpc_spearman.config.wording import Location, shown
 
 # Parts of a query whose semicolons and words are not SQL grammar.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -240,6 +248,13 @@ class DataParty(TableKeys, AnyParty):
         "others do, and needs many more rows: docs/privacy.md#noise-on-inputs.",
         "results",
     )
+    adjust: tuple[ColumnName, ...] = setting(
+        "Columns of this party's table for which its features are adjusted, such as age and sex: what they "
+        "explain of the ranks is taken off. They are no features. Both sides adjust for the same columns, or "
+        "one side does: docs/adjusting.md.",
+        (),
+        "a list of column names",
+    )
     aligned: OptionalFile = optional_file(
         "Ids of an earlier run, as `write_aligned` leaves them. Under `alignment: ids` these rows are used, "
         "in this order; under `intersect` no other rows are matched."
@@ -251,6 +266,13 @@ class DataParty(TableKeys, AnyParty):
         "Under `alignment: intersect`: where to write the owner's other rows, with all columns of its table, "
         "as CSV or Parquet: docs/tables.md#rows-that-are-not-common."
     )
+
+    @field_validator("adjust")
+    @classmethod
+    def _adjusts_for_each_once(cls, adjust: tuple[str, ...]) -> tuple[str, ...]:
+        if repeated := [name for name in adjust if adjust.count(name) > 1]:
+            raise ValueError(f"lists {shown(repeated[0])} more than once")
+        return adjust
 
 
 class TargetParty(DataParty):
@@ -264,7 +286,7 @@ class TargetParty(DataParty):
 
 AnyOne = CoordinatorParty | DataParty
 #: The keys of a party's entry that all parties must agree on; all others are local.
-SHARED_PARTY_KEYS = ("name", "identity", "organisation", "noise")
+SHARED_PARTY_KEYS = ("name", "identity", "organisation", "noise", "adjust")
 # A target has all keys that other parties have.
 LOCAL_PARTY_KEYS = TargetParty.model_fields.keys() - {*SHARED_PARTY_KEYS}
 

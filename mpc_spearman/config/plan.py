@@ -83,6 +83,7 @@ class Plan(PlanKeys):
             parties=dict(zip(_ROLES, (self.names[:1], self.names[1:2], self.names[2:]), strict=True)),
             granted=dict(zip(_ROLES, ("nothing", str(results.target), str(results.sources)), strict=True)),
             on_inputs=frozenset(role for role, owner in owners if owner.noise == "inputs"),
+            adjusting=frozenset(role for role, owner in owners if owner.adjust),
         )
 
     def roster(self, me: str) -> Roster:

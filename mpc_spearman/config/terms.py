@@ -13,9 +13,9 @@ class Terms:
     """The settings of a plan that decide who learns what.
 
     `parties` are the parties' names by role, `granted` is what ``results`` passes on to each role (the
-    coordinator opens the results itself, and is granted nothing), `top` says
-    whether the plan asks for the strongest features alone, `proofs` whether owners prove their vectors, and
-    parties of the roles `on_inputs` add noise to their inputs.
+    coordinator opens the results itself, and is granted nothing), `top` says whether the plan asks for the
+    strongest features alone, `proofs` whether owners prove their vectors. Parties of the roles `on_inputs`
+    add noise to their inputs, and those of the roles `adjusting` adjust features for covariates.
     """
 
     protocol: str
@@ -28,3 +28,4 @@ class Terms:
     parties: Mapping[Role, tuple[str, ...]]
     granted: Mapping[Role, str]
     on_inputs: frozenset[Role]
+    adjusting: frozenset[Role]

@@ -15,10 +15,13 @@ from mpc_spearman.data.refusals import Unusable, count_of, listed, show
 MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size and labels a report
 
 
-def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[int], list[int]]:
+def choose(
+    labels: Sequence[object], keys: TableKeys, hint: str, adjust: Sequence[str] = ()
+) -> tuple[list[int], list[int]]:
     """Find the places of the id columns and of the features among the labels of a table's columns.
 
-    `hint` says what may be the matter where a column is not there.
+    After the features come the columns to `adjust` for. `hint` says what may be the matter where a column is
+    not there.
     """
     names = _names(labels)
     place = {name: i for i, name in reversed(list(enumerate(names))) if name.strip()}
@@ -45,7 +48,8 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
     others = [name for name in names if name in place and name not in ids]
     flags = [flag_of(name) for name in others] if keys.missing_flags else []
     left_out = {known(name, "exclude", others) for name in keys.exclude if name not in flags}
-    chosen = [name for name in others if name not in left_out]
+    covariates = [known(name, "adjust", others) for name in adjust]
+    chosen = [name for name in others if name not in left_out and name not in covariates]
     if keys.features is not None:
         chosen = [known(name, "features", others) for name in keys.features]
     of_columns = keys.missing_values if isinstance(keys.missing_values, dict) else {}
@@ -59,7 +63,9 @@ def choose(labels: Sequence[object], keys: TableKeys, hint: str) -> tuple[list[i
         for name in listed_names:
             known(name, key, others)
     if not chosen:
-        raise Unusable(f"no feature column is left beside the id column {listed(ids)}")
+        besides = f" and those to adjust for, {listed(covariates)}" if covariates else ""
+        raise Unusable(f"no feature column is left beside the id column {listed(ids)}{besides}")
+    chosen += covariates
     for name in chosen:
         check_length(name, f"column {place[name] + 1}")
     return [place[name] for name in ids], [place[name] for name in chosen]

@@ -80,7 +80,7 @@ class KeptRanks:
             "stamp": self._stamp,
             "session": table.source.session,
             "rows": self._limit,
-            "features": table.features,
+            "columns": table.columns,
             "ids": id_digest(table.ids, b"").hex(),
         }
         return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
@@ -89,8 +89,9 @@ class KeptRanks:
         try:
             about = json.loads(file.with_suffix(".json").read_bytes())
             groups = tuple(Groups(tuple(map(tuple, sizes)), *rest) for sizes, *rest in about["groups"])
-            matrix = from_file(file, "r", (table.m, table.n), np.int32)
-            if len(groups) != table.m or about["sha256"] != _checksum(matrix, about["groups"], about["kept"]):
+            count = len(table.columns)
+            matrix = from_file(file, "r", (count, table.n), np.int32)
+            if len(groups) != count or about["sha256"] != _checksum(matrix, about["groups"], about["kept"]):
                 raise ValueError
         except FileNotFoundError:
             return None

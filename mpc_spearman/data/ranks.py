@@ -108,6 +108,16 @@ class Ranks:
         return tuple(groups.tie_term for groups in self.groups)
 
     @property
+    def largest(self) -> int:
+        """A bound on the absolute values of the matrix."""
+        return self.n
+
+    @property
+    def squares(self) -> tuple[int, ...]:
+        """The squared length of each row of the matrix, N - T."""
+        return tuple(total(self.n) - term for term in self.tie_terms)
+
+    @property
     def constant(self) -> tuple[bool, ...]:
         """Which features have a single distinct value or none, hence no rank correlation."""
         return tuple(groups.count < 2 for groups in self.groups)
@@ -139,30 +149,55 @@ class Ranks:
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
-        """The inner products of all pairs of features, (m, m), as `gram_matrix` computes them."""
-        return gram_matrix(self.matrix, self.n)
+        """The inner products of all pairs of features, (m, m), as `inner_products` computes them."""
+        return inner_products(self.matrix, self.matrix, self.largest)
+
+    def first(self, count: int) -> Ranks:
+        """Return the first so many features."""
+        return self if count == self.m else Ranks(self.matrix[:count], self.groups[:count])
 
     def __repr__(self) -> str:
-        return f"Ranks(m={self.m}, n={self.n})"
+        return f"{type(self).__name__}(m={self.m}, n={self.n})"
 
 
-def gram_matrix(
-    matrix: NDArray[np.int32], bound: int, some: NDArray[np.bool_] | None = None
+def inner_products(
+    rows: NDArray[np.int32],
+    others: NDArray[np.int32],
+    largest: int,
+    some: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
-    """Compute the inner products of all pairs of rows, over `some` columns or all.
+    """Compute the inner products of all rows of one matrix with all rows of another.
 
-    They are exact integers, rounded to float64 at last: the order of the columns changes no bit. No element
-    exceeds `bound` in absolute value. Blocks are short enough for exact float64 sums, up to a bound of 9e7;
-    parts above 2^32 are summed separately.
+    They are over `some` columns or all, and exact integers, rounded to float64 at last: the order of the
+    columns changes no bit. No element exceeds `largest` in absolute value. Numbers are taken in limbs of 15
+    bits where they have more than 20, and blocks are short enough for exact float64 sums; parts above 2^32
+    are summed separately.
     """
-    m = len(matrix)
-    high, low = np.zeros((2, m, m), dtype=np.int64)
-    for columns, part in parts(matrix, max(1, min(BLOCK // m, 2**53 // bound**2))):
-        block = (part if some is None else part[:, some[columns]]).astype(np.float64)
-        products = (block @ block.T).astype(np.int64)
-        high += products >> 32
-        low += products & 0xFFFFFFFF
-    return np.array(high.astype(object) * 2**32 + low.astype(object), dtype=np.float64)
+    bits = largest.bit_length()
+    shift = 15 if bits > 20 else bits
+    high, low = np.zeros((2, 3, len(rows), len(others)), dtype=np.int64)
+    length = max(1, min(BLOCK // max(len(rows), len(others), 1), 1 << (53 - 2 * shift)))
+    blocks = zip(parts(rows, length), parts(others, length), strict=True)
+    for (columns, part), (_, other) in blocks:
+        if some is not None:
+            part, other = part[:, some[columns]], other[:, some[columns]]
+        right = _limbs(other, shift, bits)
+        for i, limb in enumerate(_limbs(part, shift, bits)):
+            for j, limb_of_other in enumerate(right):
+                products = (limb @ limb_of_other.T).astype(np.int64)
+                high[i + j] += products >> 32
+                low[i + j] += products & 0xFFFFFFFF
+    sums = high.astype(object) * 2**32 + low.astype(object)
+    total_of_limbs = sum(of_power << (shift * power) for power, of_power in enumerate(sums))
+    return np.array(total_of_limbs, dtype=np.float64)
+
+
+def _limbs(part: NDArray[np.int32], shift: int, bits: int) -> list[NDArray[np.float64]]:
+    """Split integers of so many bits into limbs of `shift` bits, the last of which has the sign."""
+    if bits <= shift:
+        return [part.astype(np.float64)]
+    lower = part & ((1 << shift) - 1)
+    return [lower.astype(np.float64), (part >> shift).astype(np.float64)]
 
 
 def total(n: int) -> int:

@@ -59,13 +59,15 @@ class Table:
     source: Source
     ids: pa.LargeStringArray  # as text, unique, none empty, in order
     features: tuple[str, ...]  # unique
-    places: tuple[int, ...]  # in the source, of each feature's column
-    flags: frozenset[str]  # features that say which values of their column are missing
+    places: tuple[int, ...]  # in the source, of each feature's column, and then of each covariate's
+    flags: frozenset[str]  # columns that say which values of their column are missing
     middle: bool  # whether cells without a value are ranked
     #: Which rows of the source are this table's, in order; None for all. Rows that became one count once.
     rows: npt.NDArray[np.int64] | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
-    #: Of features that are flags of categories (``encode: flags``), their column.
+    #: The columns that features are adjusted for.
+    covariates: tuple[str, ...] = ()
+    #: Of columns that are flags of categories (``encode: flags``), which flags these are.
     nominal: Mapping[str, CategoryFlags] = field(default_factory=dict)
 
     @property
@@ -79,17 +81,22 @@ class Table:
         return len(self.features)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The features, and after them the covariates."""
+        return self.features + self.covariates
+
+    @property
     def nominal_columns(self) -> tuple[str, ...]:
         """The column without an order that each feature is a flag of, (m,); "" for others."""
         return tuple(self.nominal[name].column if name in self.nominal else "" for name in self.features)
 
     def column(self, index: int) -> npt.NDArray[Any]:
-        """Read the values of one feature, (n,): contiguous int64, uint64, float64 or bool, and finite.
+        """Read the values of one column, (n,): contiguous int64, uint64, float64 or bool, and finite.
 
         Under ``missing: middle`` missing cells are masked (`numpy.ma`). It may be a view of the caller's
         data: do not write to it.
         """
-        name, memory = self.features[index], self.source.memory
+        name, memory = self.columns[index], self.source.memory
         if name in self.nominal:
             return self.nominal[name].values(name, self.rows)
         try:
@@ -112,14 +119,21 @@ class Table:
     def ranks(
         self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place | None = None
     ) -> Ranks:
-        """Rank all features; see `rank_columns`."""
-        columns, memory = map(self.column, range(self.m)), self.source.memory
-        return rank_columns(columns, self.m, workers=workers, tick=tick, place=place, memory=memory)
+        """Rank all columns, the features and then the covariates; see `rank_columns`."""
+        count, memory = len(self.columns), self.source.memory
+        columns = map(self.column, range(count))
+        return rank_columns(columns, count, workers=workers, tick=tick, place=place, memory=memory)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""
         chosen = rows if self.rows is None else self.rows[rows]
         return replace(self, ids=row_ids.take(self.ids, rows, self.source.memory), rows=chosen)
+
+    def rows_in(self, whole: Table) -> npt.NDArray[np.int64]:
+        """Return the places of these rows in the table that they are rows of."""
+        if self.rows is None or whole.rows is None:
+            return np.arange(self.n) if self.rows is None else self.rows
+        return np.searchsorted(whole.rows, self.rows)
 
     def __repr__(self) -> str:
         """Show the shape only, so that a traceback or a log shows no cell."""
@@ -133,6 +147,7 @@ def read_table(
     *,
     rows: int | None = None,
     normalise: Sequence[Normalise] = (),
+    adjust: Sequence[str] = (),
     fewest: int = 1,
     whole: bool = False,
     tick: Tick = lambda done, of: None,
@@ -141,11 +156,11 @@ def read_table(
 
     `source` is a file, a folder of part files, a query, or a table of pandas, polars, pyarrow or another
     library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so many rows are read
-    at most, and what follows them is not checked. `normalise` is done to ids, in its order. `fewest` is how
-    many rows a category without an order has at least, to be a feature by itself. With `whole`, columns that
-    are not used can be read from the table's source afterwards. Problems of several columns come in one
-    error, a line each. What takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is called
-    before each column.
+    at most, and what follows them is not checked. `normalise` is done to ids, in its order. Columns to
+    `adjust` for are no features, nor are flags of their missing values. `fewest` is how many rows a category
+    without an order has at least, to be a column by itself. With `whole`, columns that are not used can be
+    read from the table's source afterwards. Problems of several columns come in one error, a line each. What
+    takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is called before each column.
     """
     name = str(source) if isinstance(source, (Path, Query)) else "the table"
 
@@ -159,7 +174,7 @@ def read_table(
             opened: Source = Answer(source, keys, rows, whole=whole)
         else:
             opened = open_source(source, keys, rows)
-        table = _read(party, name, opened, keys, normalise, fewest, tick)
+        table = _read(party, name, opened, keys, normalise, adjust, fewest, tick)
         pa.default_memory_pool().release_unused()  # which it keeps otherwise
         return table
     except Unusable as unusable:
@@ -180,10 +195,11 @@ def _read(
     source: Source,
     keys: TableKeys,
     normalise: Sequence[Normalise],
+    adjust: Sequence[str],
     fewest: int,
     tick: Tick,
 ) -> Table:
-    id_places, places = choose(source.names, keys, source.hint)
+    id_places, places = choose(source.names, keys, source.hint, adjust)
     source.prepare(id_places, places)
     ids, kept, repeats = _ids(source, id_places, keys, normalise)
     complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
@@ -247,22 +263,25 @@ def _read(
     if unseen := source.unseen():
         cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
 
-    columns = {
-        feature: place
-        for name, place in {**used, **flags}.items()
-        for feature in (category_flags[name].categories_of if name in category_flags else (name,))
+    adjusting = {*adjust, *map(flag_of, adjust)}
+    names = sorted({**used, **flags}, key=lambda name: name in adjusting)
+    of_each = {
+        name: category_flags[name].categories_of if name in category_flags else (name,) for name in names
     }
+    columns = {column: {**used, **flags}[name] for name in names for column in of_each[name]}
+    covariates = tuple(column for name in names if name in adjusting for column in of_each[name])
     return Table(
         party,
         name,
         source,
         ids if rows is None else row_ids.take(ids, rows, source.memory),
-        features=tuple(columns),
+        features=tuple(columns)[: len(columns) - len(covariates)],
         places=tuple(columns.values()),
         flags=frozenset(flags),
         middle=keys.missing == "middle",
         rows=rows,
         cautions=tuple(cautions),
+        covariates=covariates,
         nominal=of_feature,
     )
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.findings.explained import OF_ONE_SOURCE, by_source
+from mpc_spearman.findings.explained import OF_ONE_SOURCE, adjustment_of, by_source, counted, tested
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number
 from mpc_spearman.findings.tables import Form, Labels, Numbers
@@ -29,8 +29,8 @@ class Canonical(Findings):
             "canonical correlations", "canonical.csv", ("party", "number"),
             {
                 "singular": float, "noise": float, "k_source": int, "k_target": int, "gaps": float,
-                "dispersion": float, "chance": float, "correlation": float, "trace": float,
-                "p": float, "q": float,
+                "fitted": int, "unequal": float, "dispersion": float, "chance": float,
+                "correlation": float, "trace": float, "p": float, "q": float,
             },
         ),
     }  # fmt: skip
@@ -44,6 +44,7 @@ class Canonical(Findings):
             "k_source": numbers["kept"],
             "k_target": np.broadcast_to(numbers["kept_target"], numbers["kept"].shape),
             "gaps": numbers["gaps"],
+            **adjustment_of(numbers, len(numbers["kept"])),
             "dispersion": numbers.get("dispersion", np.ones(len(numbers["kept"]))),
         }
         places = range(1, numbers["canonical"].shape[1] + 1)
@@ -53,14 +54,17 @@ class Canonical(Findings):
     def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Compute what chance gives, correlations where values exceed that, and each source's test."""
         table = tables["canonical"]
-        value, s, k, of_target, gaps, dispersion = (table[name].to_numpy() for name in table.columns[:6])
-        n = explained.counted_rows(copy.n, gaps, np.maximum(k, of_target))
+        value, s, k, of_target, dispersion = (
+            table[name].to_numpy() for name in ("singular", "noise", "k_source", "k_target", "dispersion")
+        )
+        n = counted(copy, table, np.maximum(k, of_target))
         limit = canonical.largest_by_chance(s, k, of_target, n)
         counts = table["singular"].gt(limit).groupby(level="party").cummin().to_numpy()
         squares = np.square(table["singular"]).groupby(level="party").transform("sum").to_numpy()
         nothing = table["singular"].isna().groupby(level="party").transform("all")
         trace = np.where(nothing, np.nan, squares) - k * of_target * np.square(s)
         p = explained.pillai_pvalues(trace, s, k, of_target, n, dispersion)
+        p = np.where(tested(copy, table), p, math.nan)
         first = table.index.get_level_values("number") == 1  # one test a source
         q = pd.Series(qvalues(p[first]), table.index.unique(0)).reindex(table.index, level="party").to_numpy()
         differs = counts & (q <= RATE)
@@ -74,10 +78,8 @@ class Canonical(Findings):
 
     def warnings(self) -> list[str]:
         first: Any = self.held["canonical"].xs(1, level="number")
-        noise, k_source, k_target, gaps = (
-            first[name].to_numpy() for name in ("noise", "k_source", "k_target", "gaps")
-        )
-        n = explained.counted_rows(self.n, gaps, np.maximum(k_source, k_target))
+        noise, k_source, k_target = (first[name].to_numpy() for name in ("noise", "k_source", "k_target"))
+        n = counted(self.copy, first, np.maximum(k_source, k_target))
         spread = explained.spread(noise, k_source * k_target, n)
         return [
             *result_warnings.explained(spread, len(first), "Pillai's trace"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.findings.adjustment import comparable, in_words
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, nominal_columns
 from mpc_spearman.findings.sections import RATE
@@ -22,6 +24,8 @@ from mpc_spearman.statistics.mean_squares import mean_squares, null_errors, rank
 from mpc_spearman.statistics.shrinkage import best_guesses
 
 _ENDS = ("low", "high")
+#: What is known of columns, by the end of the names of numbers.
+_KNOWN = tuple(field.name for field in fields(Columns))
 
 
 def _of_both(labels: Labels, target: str) -> Sequence[Any]:
@@ -56,6 +60,10 @@ class CoefficientTables(Strengths):
             "columns' ties", "columns.csv", ("party", "feature"),
             {"ties": _word, "skewness": float, "gaps": float}, _of_both,
         ),
+        "adjustment": Form(
+            "columns' adjustments", "adjustment.csv", ("party", "feature"),
+            {"fitted": int, "unequal": float}, _of_both,
+        ),
         "ranges": Form(
             "columns' stated ranges", "ranges.csv", ("party", "feature"),
             {"range": float, "weakened": bool}, _of_both,
@@ -72,7 +80,7 @@ class CoefficientTables(Strengths):
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         source, target = (
-            Columns(*(numbers[f"{side}_{what}"] for what in ("ties", "skewness", "gaps")))
+            Columns(**{what: numbers[f"{side}_{what}"] for what in _KNOWN if f"{side}_{what}" in numbers})
             for side in ("source", "target")
         )
         columns = column_table(_of_both(labels, copy.target), source, target)
@@ -87,6 +95,8 @@ class CoefficientTables(Strengths):
         if "source_ranges" in numbers and "target_ranges" in numbers:
             stated = np.concatenate([numbers["source_ranges"], numbers["target_ranges"]])
             tables["ranges"] = pd.DataFrame({"range": stated}, columns.index)
+        if in_words(copy.plan):
+            tables["adjustment"] = adjustment_table(columns.index, source, target)
         if "estimators" in numbers:
             names = list(cls.tables["estimators"].columns or ())
             tables["estimators"] = pd.DataFrame(numbers["estimators"], features, names)
@@ -103,7 +113,8 @@ class CoefficientTables(Strengths):
         matrix, columns, noise = (tables.get(name) for name in ("coefficients", "columns", "noise"))
         if matrix is None or columns is None:
             return {}
-        pairs, rho = evidence(copy, columns, len(matrix), noise), matrix.to_numpy()
+        adjustment, rho = tables.get("adjustment"), matrix.to_numpy()
+        pairs = evidence(copy, columns, len(matrix), noise, adjustment)
         stated = tables.get("ranges")
         if stated is not None:
             stated = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), copy.n))
@@ -139,7 +150,7 @@ class CoefficientTables(Strengths):
             return {}  # strengths are of the chosen pairs alone
         if not cls.by_squares(copy, tables):
             return super().follow(copy, tables)
-        if "errors" not in tables or (copy.role == "source" and len(copy.sources) > 1):
+        if in_words(copy.plan) or "errors" not in tables or (copy.role == "source" and len(copy.sources) > 1):
             return {}
         noise = tables["noise"].to_numpy()
         squares = mean_squares(tables["coefficients"].to_numpy(), noise, copy.n)
@@ -160,6 +171,9 @@ class CoefficientTables(Strengths):
         of_target = described.index.get_level_values("party") == copy.target
         columns = pd.concat([described[~of_target], described[of_target & ~described.index.duplicated()]])
         tables = {"coefficients": matrix, "columns": columns}
+        if in_words(copy.plan):
+            adjustments = pd.concat([part.held["adjustment"] for part in parts])
+            tables["adjustment"] = adjustments[~adjustments.index.duplicated()].reindex(columns.index)
         if all("noise" in part.held for part in parts):
             tables["noise"] = pd.concat([part.held["noise"] for part in parts])
         # A run that used all rows of every table has none: nothing is weakened in it.
@@ -180,10 +194,9 @@ class CoefficientTables(Strengths):
     def shows(self, numbers: Numbers) -> bool:
         table, role = self.held["columns"], "source" if self.copy.role == "source" else "target"
         mine = table.index.get_level_values("party") == self.copy.party
-        own_columns = known_columns(table[mine])
-        known: dict[str, Any] = {
-            f"{role}_{what}": getattr(own_columns, what) for what in ("ties", "skewness", "gaps")
-        }
+        adjustment = self.held.get("adjustment")
+        own_columns = known_columns(table[mine], None if adjustment is None else adjustment[mine])
+        known: dict[str, Any] = {f"{role}_{what}": getattr(own_columns, what) for what in _KNOWN}
         known[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[mine])
         if "ranges" in self.held:
             known[f"{role}_ranges"] = self.held["ranges"]["range"][mine].to_numpy()
@@ -205,10 +218,22 @@ def column_table(names: Sequence[Any], *sides: Columns) -> pd.DataFrame:
     return pd.DataFrame({"ties": words, "skewness": skewness, "gaps": gaps}, index=index)
 
 
-def known_columns(table: pd.DataFrame) -> Columns:
+def adjustment_table(index: pd.Index[Any], *sides: Columns) -> pd.DataFrame:
+    """Label what is known of the adjustment of columns, of one side after the other."""
+    fitted, unequal = (
+        np.concatenate([np.broadcast_to(getattr(columns, what), columns.ties.shape) for columns in sides])
+        for what in ("fitted", "unequal")
+    )
+    return pd.DataFrame({"fitted": fitted, "unequal": unequal}, index=index)
+
+
+def known_columns(table: pd.DataFrame, adjustment: pd.DataFrame | None) -> Columns:
     """Give what is known of columns as the statistics take it."""
     classes = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
-    return Columns(classes, table["skewness"].to_numpy(), table["gaps"].to_numpy())
+    known = Columns(classes, table["skewness"].to_numpy(), table["gaps"].to_numpy())
+    if adjustment is None:
+        return known
+    return replace(known, unequal=adjustment["unequal"].to_numpy(), fitted=adjustment["fitted"].to_numpy())
 
 
 def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flags:
@@ -230,12 +255,28 @@ def tests_of(copy: Copy, p: Floats, pairs: Mapping[str, Any]) -> int:
     return int(np.broadcast_to(tested, p.shape).sum())
 
 
-def evidence(copy: Copy, columns: pd.DataFrame, rows: int, noise: pd.DataFrame | None) -> dict[str, Any]:
-    """Gather the arguments of p-values and intervals, by name; the first `rows` columns are sources'."""
+def evidence(
+    copy: Copy,
+    columns: pd.DataFrame,
+    rows: int,
+    noise: pd.DataFrame | None,
+    adjustment: pd.DataFrame | None,
+) -> dict[str, Any]:
+    """Gather the arguments of p-values and intervals, by name; the first `rows` columns are sources'.
+
+    Where the two sides are adjusted for different columns, no row counts.
+    """
+    known = known_columns(columns, adjustment)
+    source, target = (
+        Columns(*(np.broadcast_to(array, known.ties.shape)[some] for array in vars(known).values()))
+        for some in (slice(rows), slice(rows, None))
+    )
+    tested = [comparable(copy.plan, party) for party in columns.index.get_level_values("party")[:rows]]
+    source = replace(source, unequal=np.where(tested, source.unequal, np.inf))
     return {
         "n": copy.n,
-        "source": known_columns(columns[:rows]).rows,
-        "target": known_columns(columns[rows:]),
+        "source": source.rows,
+        "target": target,
         "estimator": copy.plan.estimator,
         "noise": 0.0 if noise is None else noise.to_numpy(),
     }

@@ -55,7 +55,10 @@ class Coefficients(CoefficientTables):
     @property
     def evidence(self) -> dict[str, Any]:
         """The arguments of p-values and intervals of these coefficients, by name."""
-        return evidence(self.copy, self.held["columns"], len(self.matrix), self.held.get("noise"))
+        held = self.held
+        return evidence(
+            self.copy, held["columns"], len(self.matrix), held.get("noise"), held.get("adjustment")
+        )
 
     @property
     def own_rows(self) -> bool:
@@ -159,7 +162,10 @@ class Coefficients(CoefficientTables):
         defined = pairs.dropna(subset="rho")
         known: Any = defined.head(_LISTED)
         described = self.held["columns"]
-        places, columns = {label: at for at, label in enumerate(described.index)}, known_columns(described)
+        places, columns = (
+            {label: at for at, label in enumerate(described.index)},
+            known_columns(described, None),
+        )
         guesses = ["best guess"] * ("guesses" in self.held)
         lines = [
             Line(
@@ -211,7 +217,7 @@ class Coefficients(CoefficientTables):
 
     def _flag(self, rho: float, columns: Columns, *pair: int) -> str:
         """Say of a pair of a flag with a column without ties how large its coefficient can be."""
-        if {*columns.ties[[*pair]]} != {Ties.TWO_VALUES, Ties.NONE}:
+        if "adjustment" in self.held or {*columns.ties[[*pair]]} != {Ties.TWO_VALUES, Ties.NONE}:
             return ""
         flags = [at for at in pair if columns.ties[at] == Ties.TWO_VALUES]
         flag = Columns(columns.ties[flags], columns.skewness[flags], columns.gaps[flags])

@@ -8,14 +8,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from mpc_spearman.findings.adjustment import comparable
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.nominal import CATEGORIES, category_table, nominal_columns
 from mpc_spearman.findings.ranking import RANKING, listed
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent
 from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics import explained, result_warnings
-from mpc_spearman.statistics.columns import Floats
+from mpc_spearman.statistics.columns import Flags, Floats, Ints
 from mpc_spearman.statistics.discoveries import selected_confidence
 from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.units import printable
@@ -39,6 +41,25 @@ def by_source(copy: Copy, numbers: Mapping[str, Any], rows: Any, index: str) -> 
     )
 
 
+def counted(copy: Copy, table: pd.DataFrame, k: Ints) -> Floats:
+    """Return how many rows tests with k directions count; NaN if too few."""
+    gaps, fitted, unequal = (table[name].to_numpy() for name in ("gaps", "fitted", "unequal"))
+    return explained.counted_rows(copy.n, gaps, fitted, unequal, k)
+
+
+def tested(copy: Copy, table: pd.DataFrame) -> Flags:
+    """Return which numbers are tested: not those of a source adjusted for other columns than the target."""
+    return np.array([comparable(copy.plan, party) for party in table.index.get_level_values("party")])
+
+
+def adjustment_of(numbers: Numbers, count: int = 1) -> dict[str, NDArray[Any]]:
+    """Return what tests know of adjusted columns; without any word of it none of `count` tests is of such."""
+    return {
+        "fitted": numbers.get("fitted", np.zeros(count, np.int64)),
+        "unequal": numbers.get("unequal", np.ones(count)),
+    }
+
+
 class Explained(Findings):
     """R² of each target feature on each source, and the features ranked by it."""
 
@@ -46,7 +67,8 @@ class Explained(Findings):
         "explained": Form(
             "explained shares", "explained.csv",
             columns={
-                "r2": float, "noise": float, "k": int, "gaps": float, "dispersion": float,
+                "r2": float, "noise": float, "k": int, "gaps": float, "fitted": int, "unequal": float,
+                "dispersion": float,
                 "predictive": float, "p": float, "q": float, "low": float, "high": float,
             },
         ),
@@ -57,15 +79,18 @@ class Explained(Findings):
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
-        r2, k, gaps = numbers["explained"], numbers["kept"], numbers["gaps"]
+        r2, k = numbers["explained"], numbers["kept"]
         columns = {
             "r2": r2,
             "noise": numbers["explained_noise"],
             "k": k,
-            "gaps": gaps,
+            "gaps": numbers["gaps"],
+            **adjustment_of(numbers),
             "dispersion": numbers.get("dispersion", np.ones(1)),
         }
-        rows = explained.counted_rows(copy.n, gaps, k[:, None])
+        rows = explained.counted_rows(
+            copy.n, columns["gaps"], columns["fitted"], columns["unequal"], k[:, None]
+        )
         positions = explained.positions(r2, k, rows, copy.plan.order)
         return {
             "explained": by_source(copy, columns, labels.target, "feature"),
@@ -78,11 +103,11 @@ class Explained(Findings):
         """Compute predictive R², p-values and q-values, and intervals of what is found."""
         table = tables["explained"]
         r2, s, k, dispersion = (table[name].to_numpy() for name in ("r2", "noise", "k", "dispersion"))
-        n = explained.counted_rows(copy.n, table["gaps"].to_numpy(), k)
-        p = explained.pvalues(r2, s, k, n, dispersion)
+        n = counted(copy, table, k)
+        p = np.where(tested(copy, table), explained.pvalues(r2, s, k, n, dispersion), math.nan)
         q = qvalues(p)
-        differs, tested = q <= RATE, int((~np.isnan(q)).sum())
-        level = selected_confidence(copy.plan.confidence, int(differs.sum()), tested)
+        differs, tests = q <= RATE, int((~np.isnan(q)).sum())
+        level = selected_confidence(copy.plan.confidence, int(differs.sum()), tests)
         low, high = (np.where(differs, end, math.nan) for end in explained.r2_intervals(r2, s, k, n, level))
         predictive = explained.predictive(r2, k, n)
         return {"explained": table.assign(predictive=predictive, p=p, q=q, low=low, high=high)}
@@ -104,7 +129,7 @@ class Explained(Findings):
     def _counted(self) -> Floats:
         """How many rows each test counts."""
         table = self.held["explained"]
-        return explained.counted_rows(self.n, table["gaps"].to_numpy(), table["k"].to_numpy())
+        return counted(self.copy, table, table["k"].to_numpy())
 
     def noise_ratio(self) -> float:
         return float(np.median(self.held["explained"]["noise"]) * math.sqrt(self.n - 1))

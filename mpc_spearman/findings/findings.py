@@ -10,6 +10,7 @@ import pandas as pd
 
 from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed
+from mpc_spearman.findings import adjustment
 from mpc_spearman.findings.sections import Section
 from mpc_spearman.findings.tables import Form, Labels, Numbers, pair_table
 from mpc_spearman.units import printable
@@ -146,10 +147,11 @@ class Findings:
 
     def facts(self) -> dict[str, str]:
         """Return settings of the plan that give these numbers their meaning, by their names for people."""
-        if self.exact:
-            return {}
-        privacy = self.plan.privacy
-        return {"Privacy": f"loss {privacy.loss:g}, unit {privacy.unit}"}
+        adjusted, privacy = adjustment.in_words(self.plan), self.plan.privacy
+        return {
+            **({"Features": adjusted} if adjusted else {}),
+            **({} if self.exact else {"Privacy": f"loss {privacy.loss:g}, unit {privacy.unit}"}),
+        }
 
     @property
     def exact(self) -> bool:
@@ -174,6 +176,11 @@ class Findings:
             return "exact"
         size = f"{ratio:.2g}"
         return f"with noise of {size} standard error{'s' * (size != '1')}"
+
+    def outcome(self) -> str:
+        """Return the headline, and what features are adjusted for."""
+        adjusted = adjustment.in_words(self.plan) if self.held else ""
+        return f"{self.headline()}, {adjusted}" if adjusted else self.headline()
 
     def headline(self) -> str:
         """Return one sentence with the outcome, without its full stop."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.findings.adjustment import in_words
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number
 from mpc_spearman.findings.tables import Form, Labels, Numbers
@@ -84,10 +85,11 @@ def _whole_columns(
 def associations(copy: Copy, tables: Mapping[str, Any], pairs: Mapping[str, Any]) -> dict[str, pd.DataFrame]:
     """Return η² or V of all pairs of columns, one of them or both without an order, with p and q.
 
-    `pairs` are the arguments of the p-values of single pairs, and these are among the tables.
+    `pairs` are the arguments of the p-values of single pairs, and these are among the tables. There are none
+    of adjusted features: what covariates explain of several flags does not add up to a column's.
     """
     matrix, categories = tables["coefficients"], tables.get("categories")
-    if categories is None or pairs["estimator"] == "paper":
+    if categories is None or pairs["estimator"] == "paper" or in_words(copy.plan):
         return {}
     rho, p_of_pairs = matrix.to_numpy(), tables["pvalues"].to_numpy()
     noise = np.broadcast_to(pairs["noise"], rho.shape)

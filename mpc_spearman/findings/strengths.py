@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from mpc_spearman.findings.adjustment import comparable, in_words
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.ranking import MEANS, RANKING, UNSEEN, Ranking, listed
 from mpc_spearman.findings.sections import RATE, Line, Section, Table, chance, number, percent, with_error
@@ -54,7 +55,11 @@ class Strengths(Ranking):
     def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
         """Test strengths, and compute which ranks their errors allow."""
         # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
-        if "errors" not in tables or copy.plan.estimator == "paper":
+        # Nor is the mean of |ρ| by chance known of adjusted columns, whose coefficients vary unequally.
+        adjusted = in_words(copy.plan) and copy.plan.strength == "mean_abs"
+        if "errors" not in tables or copy.plan.estimator == "paper" or adjusted:
+            return {}
+        if not all(comparable(copy.plan, source) for source in copy.sources):
             return {}
         mu, sampling, noise = errors_of(tables)
         two_sided, centre = copy.plan.strength == "mean", by_chance(copy.plan.strength, copy.n)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mpc_spearman.results.result import Result
 
 _SIDES = ("A", "B")
-# Local keys that are keywords here; `on` and the tables stand for the other two.
-_LOCAL = LOCAL_PARTY_KEYS - {"id", "table"}
+# Keys of a data party that are keywords here; `on` and the tables stand for the other two.
+_OF_PARTIES = (LOCAL_PARTY_KEYS - {"id", "table"}) | {"adjust"}
 # What errors of tables say of a plan's keys, and how the same is written in Python.
 _IN_PYTHON = (
     (r"set id to the column of row ids", 'name it with on="...", or on=("... of A", "... of B")'),
@@ -34,7 +34,7 @@ _IN_PYTHON = (
     (r"\bduplicates: (\w+)\b", r'duplicates={"SIDE": "\1"}'),
     (r"\bduplicates: \{(\w+): (\w+)\}", r'duplicates={"SIDE": {"\1": "\2"}}'),
     (
-        r"\b(exclude|features|encode|convert|missing_values|duplicates)(: there is no column .*)",
+        r"\b(exclude|features|adjust|encode|convert|missing_values|duplicates)(: there is no column .*)",
         r'\1\2; for one table alone write \1={"A": ...} or \1={"B": ...}',
     ),
     (r"^plan: parties\.target\.", "B: "),
@@ -68,10 +68,11 @@ def correlate(
         both tables; a tuple of two such names or lists if A and B have others:
         ``on=("patient", "insured")``.
     **settings
-        Top-level keys of the plan, as in `run_local`; and every key that a party's local file has, such as
-        `features`, `exclude`, `encode`, `convert`, `missing`, `missing_values`, `duplicates`, `csv` and
-        `policy` (docs/plan.md). It is for both tables, or a mapping with the keys A and B or one of them has
-        one for each: ``exclude={"A": ["name"]}``.
+        Top-level keys of the plan, as in `run_local`; `adjust`, the columns that features are adjusted for,
+        as in ``adjust=["age", "sex"]``; and every key that a party's local file has, such as `features`,
+        `exclude`, `encode`, `convert`, `missing`, `missing_values`, `duplicates`, `csv` and `policy`
+        (docs/plan.md). It is for both tables, or a mapping with the keys A and B or one of them has one for
+        each: ``exclude={"A": ["name"]}``.
 
     Returns
     -------
@@ -90,7 +91,7 @@ def correlate(
         side: {"id": column, "missing": "drop_rows"} for side, column in zip(_SIDES, ids, strict=True)
     }
     for key in [*settings]:
-        if key in _LOCAL:
+        if key in _OF_PARTIES:
             for side, value in _of_each(settings.pop(key)).items():
                 sides[side][key] = value
         elif key not in Plan.model_fields or key == "parties":

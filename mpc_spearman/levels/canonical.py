@@ -21,11 +21,11 @@ from mpc_spearman.levels import rows
 from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.explained import NOISE, WHITENED, Explained, result_rows, whitened_rows
 from mpc_spearman.levels.noise import in_digits
-from mpc_spearman.levels.rows import SOURCE, TARGET
+from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.statistics import result_warnings
-from mpc_spearman.wire.kinds import Field, Row
+from mpc_spearman.wire.kinds import Field, Kind, Row
 
 _CORRELATIONS = "the canonical correlations of a source's columns with the target's, with the noise of both"
 
@@ -42,6 +42,10 @@ class Canonical(Explained):
         "the target's; secret rotations mix the columns of both, so that no single one can be read"
     )
     sent: ClassVar[tuple[Row, ...]] = (
+        *(
+            Row(Kind.DESCRIPTION, (owner,), COORDINATOR, rows.adjusted(owner, together=True))
+            for owner in (Role.SOURCE, Role.TARGET)
+        ),
         *whitened_rows(Role.SOURCE, *Role),
         *whitened_rows(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         *rows.masked(WHITENED, "m_source", WHITENED),
@@ -77,10 +81,15 @@ class Canonical(Explained):
             "kept": kept,
             "kept_target": np.array([self._columns(shapes)]),
             "gaps": self._gaps(descriptions, shapes)[:, 0],
+            "fitted": self._fitted(descriptions, shapes)[:, 0],
+            "unequal": self._unequal(descriptions, shapes)[:, 0],
         }
         if not self.noisy:
             numbers["dispersion"] = self._dispersion(shapes)["dispersion"][:, 0]
         return numbers
+
+    def _tests(self, shapes: Shapes) -> int:
+        return 1
 
     def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
         lost = np.isnan(numbers["canonical"]).all(axis=1)

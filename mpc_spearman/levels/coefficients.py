@@ -60,8 +60,8 @@ class Coefficients(CoefficientsNoise):
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", "source", "m_sources"), ALL_NAMES)),
-        Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", "target", "m_target")),
+        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", Role.SOURCE, "m_sources"), ALL_NAMES)),
+        Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", Role.TARGET, "m_target")),
     )
     precision = ("exact integers; what is passed on carries noise", "exact integers")
 
@@ -95,10 +95,11 @@ class Coefficients(CoefficientsNoise):
         return MAX_DOUBLED if self.noisy else MAX_ROWS
 
     def scaled(self, shapes: Shapes) -> Encoding | None:
-        """Return how columns are scaled; None for ranks as they are."""
+        """Return how columns are scaled; None for ranks as they are, which residuals are not."""
         n, loss = shapes.n, self.plan.privacy.loss
         if not self._any_inputs:
-            return None if n <= self.whole_rows else Encoding.coefficients(n)
+            as_ranks = n <= self.whole_rows and not self.plan.terms.adjusting
+            return None if as_ranks else Encoding.coefficients(n)
         of_sources = [m for source, m in shapes.features.items() if self.adds_to_inputs(source)]
         source = inputs.element_noise(max(of_sources), loss) if of_sources else 0.0
         target = inputs.element_noise(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
@@ -176,22 +177,8 @@ class Coefficients(CoefficientsNoise):
         return Foreseen.of("coefficients", noise, error, less, of_coefficients=True)
 
     def products(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[Any]:
-        """Return S of every pair, (m_A, m_B), from what was opened.
-
-        Where columns are scaled, what none can give becomes N + 1, which no S reaches: nothing raises for it.
-        """
-        n, scaled = shapes.n, self.scaled(shapes)
-        if scaled is None:
-            return opened
-        unit, result = scaled.target_scale**2, np.empty(opened.shape, dtype=object)
-        ties = descriptions.of_sources("ties")
-        for p, row in enumerate(opened.tolist()):
-            for q, value in enumerate(map(int, row)):
-                root = math.isqrt((total(n) - ties[p]) * (total(n) - descriptions.target.ties[q]))
-                possible = value == 0 if root == 0 else abs(value / unit) <= 1 + scaled.error
-                nearest = (2 * value * root + unit) // (2 * unit)
-                result[p, q] = max(-root, min(root, nearest)) if possible else total(n) + 1
-        return result
+        """Return S of every pair, (m_A, m_B), from what was opened of ranks as they are."""
+        return opened
 
     def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
         """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
@@ -201,21 +188,38 @@ class Coefficients(CoefficientsNoise):
         norms = self._norms(descriptions, shapes.n)
         return np.divide(opened.astype(np.float64), norms, out=np.zeros(norms.shape), where=norms > 0)
 
+    def matrices(
+        self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes
+    ) -> dict[Estimator, Floats]:
+        """Return coefficients under both estimators, (m_A, m_B).
+
+        NaN of constants, and of what no columns give. Rounding of scaled columns carries none beyond the
+        most.
+        """
+        n, sides = shapes.n, (descriptions.of_sources("ties"), descriptions.target.ties)
+        if self.scaled(shapes) is None:
+            products = self.products(opened, descriptions, shapes)
+            return {name: estimators.coefficients(products, *sides, n, name) for name in _ESTIMATORS}
+        ratios, norms = self.ratios(opened, descriptions, shapes), self._norms(descriptions, n)
+        most = np.where(norms > 0, 1 + self._limit(shapes), 0.0)
+        possible = abs(ratios) <= most + np.where(norms > 0, Encoding.coefficients(n).error, 0.0)
+        rho = np.where(possible, np.clip(ratios, -most, most), math.nan)
+        paper = rho * norms / total(n) + descriptions.tie_shares(n)
+        return {"tie_corrected": np.where(norms > 0, rho, math.nan), "paper": paper}
+
     def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
         n, ties, target = shapes.n, descriptions.of_sources("ties"), descriptions.target
         ratios, errors = self.ratios(opened, descriptions, shapes), self.errors(descriptions, shapes)
         noise: Numbers = {}
         if self._any_inputs:
-            matrices, noise = self._with_noise(ratios, descriptions, shapes), self._noise(errors, shapes)
-        else:
-            products = self.products(opened, descriptions, shapes)
-            matrices = {
-                name: estimators.coefficients(products, ties, target.ties, n, name) for name in _ESTIMATORS
-            }
+            noise = self._noise(errors, shapes)
+        matrices = self.matrices(opened, descriptions, shapes)
         of_each = [estimators.strengths(matrices[name], self.plan.strength)[0] for name in _ESTIMATORS]
         rho = matrices[self.plan.estimator]
         mu, counts = estimators.strengths(rho, self.plan.strength)
+        sources = zip(descriptions.sources, shapes.features.values(), strict=True)
+        of_each_source, of_target = [one.each(m) for one, m in sources], target.each(shapes.m_target)
         return {
             **noise,
             "positions": estimators.positions(mu, self.plan.order),
@@ -226,9 +230,13 @@ class Coefficients(CoefficientsNoise):
             "source_ties": columns.ties(ties, descriptions.of_sources("two_values"), n),
             "source_skewness": np.array(descriptions.of_sources("skewness")),
             "source_gaps": np.array(descriptions.of_sources("gaps")),
+            "source_unequal": np.concatenate([side.unequal for side in of_each_source]),
+            "source_fitted": np.concatenate([side.fitted for side in of_each_source]),
             "target_ties": columns.ties(target.ties, target.two_values, n),
             "target_skewness": np.array(target.skewness),
             "target_gaps": np.array(target.gaps),
+            "target_unequal": of_target.unequal,
+            "target_fitted": of_target.fitted,
             "estimators": np.column_stack(of_each),
             "opened": opened,
             "ratios": ratios,
@@ -263,12 +271,3 @@ class Coefficients(CoefficientsNoise):
         of_mean = self.plan.strength == "mean"
         length = errors * math.sqrt(shapes.n - 1) if of_mean else np.ones(shapes.m_target)
         return {"noise": noise.of_products, "strengths_noise": noise.of_sums(length * count) / count}
-
-    def _with_noise(
-        self, ratios: Floats, descriptions: Descriptions, shapes: Shapes
-    ) -> dict[Estimator, Floats]:
-        """Return coefficients under both estimators; NaN of constants, and of what no columns give."""
-        norms, n = self._norms(descriptions, shapes.n), shapes.n
-        possible = (abs(ratios) <= 1 + self._limit(shapes) + self.error(n)) & (norms > 0)
-        rho = np.where(possible, ratios, math.nan)
-        return {"tie_corrected": rho, "paper": rho * norms / total(n) + descriptions.tie_shares(n)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.data.ranks import total
-from mpc_spearman.statistics.columns import Floats
+from mpc_spearman.statistics.columns import Columns, Floats
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,31 @@ class Description:
     gaps: tuple[float, ...] = ()
     #: The largest share of missing cells of its columns, if these shares are not sent.
     most_gaps: float = 0.0
+    #: Of columns adjusted for covariates, how unequal variances of each one's residuals are, and of all
+    #: together (`mpc_spearman.data.adjusted`); how many powers of covariates were fitted.
+    unequal: tuple[float, ...] = ()
+    unequal_together: float = 1.0
+    fitted: int = 0
     #: For proved vectors: each column's length (`mpc_spearman.privacy.statements`).
     lengths: tuple[float, ...] = ()
     #: The factors of each column, and of their sum, in the numbers that are passed on.
     factors: tuple[float, ...] = ()
     sum_factor: float = 1.0
+
+    def each(self, count: int) -> Columns:
+        """Return what decides how many rows tests of each of `count` columns count; ties are not known."""
+        gaps, unequal = self.gaps or (0.0,) * count, self.unequal or (1.0,) * count
+        return self._counted(np.array(gaps), np.array(unequal))
+
+    @property
+    def together(self) -> Columns:
+        """Return the same for one test over all columns together."""
+        most_gaps = max(self.gaps, default=self.most_gaps)
+        return self._counted(np.array([most_gaps]), np.array([self.unequal_together]))
+
+    def _counted(self, gaps: Floats, unequal: Floats) -> Columns:
+        unknown = np.zeros(len(gaps), np.int64)
+        return Columns(unknown, np.zeros(len(gaps)), gaps, unequal, unknown + self.fitted)
 
 
 @dataclass(frozen=True)

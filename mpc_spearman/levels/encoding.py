@@ -138,7 +138,7 @@ class Encoding:
     def source_vector(self, ranks: Ranks, factor: float = 1.0) -> Ints:
         """Return a source's columns encoded as one vector, (1, rows), times a factor."""
         vector = zeros_like(ranks.matrix, (1, self.rows), np.int64)
-        norms = [self._norm(tie_term) for tie_term in ranks.tie_terms]
+        norms = [self._norm(square) for square in ranks.squares]
         for rows, part in parts(ranks.matrix, STRIP):
             units = np.zeros(rows.stop - rows.start)
             for x, norm, constant in zip(part, norms, ranks.constant, strict=True):
@@ -158,15 +158,15 @@ class Encoding:
         kind: type[np.signedinteger[Any]] = np.int32 if self.target_scale < 2**31 else np.int64
         vectors = zeros_like(ranks.matrix, (ranks.m, self.rows), kind)
         scales = self.target_scale * (np.ones(ranks.m) if factors is None else factors)
-        columns = zip(vectors, ranks.matrix, ranks.tie_terms, ranks.constant, scales.tolist(), strict=True)
-        for vector, y, tie_term, constant, scale in columns:
+        columns = zip(vectors, ranks.matrix, ranks.squares, ranks.constant, scales.tolist(), strict=True)
+        for vector, y, square, constant, scale in columns:
             if constant and self.estimator != "paper":
                 continue
-            norm = self._norm(tie_term)
+            norm = self._norm(square)
             for rows, part in parts(y, BLOCK):
                 vector[rows] = np.rint(part / norm * scale)
             if self.estimator == "paper":
-                appended = np.array([1, tie_term / (2 * total(self.n))])
+                appended = np.array([1, (total(self.n) - square) / (2 * total(self.n))])
                 vector[self.n :] = np.rint(appended * self.target_scale)
         return vectors
 
@@ -199,8 +199,8 @@ class Encoding:
         most = self.source_scale * self.columns
         return most + (most >> 20) + 1
 
-    def _norm(self, tie_term: int) -> float:
-        return math.sqrt(total(self.n) - (0 if self.estimator == "paper" else tie_term))
+    def _norm(self, square: int) -> float:
+        return math.sqrt(total(self.n) if self.estimator == "paper" else square)
 
 
 def encoded_rows(n: int, estimator: Estimator) -> int:

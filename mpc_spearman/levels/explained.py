@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
+from mpc_spearman.data.adjusted import Adjusted
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError, ProtocolViolation
@@ -43,7 +44,7 @@ from mpc_spearman.privacy.scales import (
     stack_scales,
     untied_range,
 )
-from mpc_spearman.privacy.statements import Factors, Statements, rows_differ
+from mpc_spearman.privacy.statements import Factors, Statements, rows_differ, stated_unequal
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
@@ -57,6 +58,9 @@ _R2 = (
 )
 NOISE = "the standard deviation of the noise in the products"
 _GAPS = "for each test the smaller of both sides' largest shares of missing cells"
+_FITTED = "for each test how many powers of covariates a side is adjusted for, the most of both"
+_UNEQUAL = "for each test how much the variances of residuals of both sides change with covariates"
+_IF_ADJUSTED = (True, (*SOURCE, *TARGET))
 _DISTANCE = "a rounded number for how far apart its two most different rows are"
 
 
@@ -87,6 +91,8 @@ def result_rows(*fields: Field) -> tuple[Row, ...]:
     every = (
         *fields,
         Field("gaps", "float64", shape, _GAPS),
+        Field("fitted", "int64", shape, _FITTED, adjusted=_IF_ADJUSTED),
+        Field("unequal", "float64", shape, _UNEQUAL, adjusted=_IF_ADJUSTED),
         Field("dispersion", "float64", shape, weights, precision=("exact",)),
     )
     of_one = tuple(replace(field, shape=(1, *field.shape[1:])) for field in every)
@@ -108,6 +114,8 @@ class Explained(Level):
     sent: ClassVar[tuple[Row, ...]] = (
         rows.CONSTANT_AND_GAPS,
         Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (Field("nominal", "texts", ("m_target",), rows.NOMINAL),)),
+        Row(Kind.DESCRIPTION, TARGET, COORDINATOR, rows.adjusted(Role.TARGET, "m_target")),
+        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, rows.adjusted(Role.SOURCE, together=True)),
         *whitened_rows(Role.SOURCE, *Role),
         *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
         kurtosis_row(
@@ -239,7 +247,11 @@ class Explained(Level):
         stated = super().statements(ranks, role, factors)
         if role not in self.whitening_roles:
             return stated.constants_hidden
-        k = len(whitening.directions(ranks, exact=not self.noisy))
+        weights = whitening.directions(ranks, exact=not self.noisy)
+        k = len(weights)
+        if isinstance(ranks, Adjusted):
+            unequal = ranks.unequal(whitening.leverages_in(ranks, weights))
+            stated = replace(stated, unequal_together=float(stated_unequal(self.plan, np.array(unequal))))
         step = scales.NOTHING
         if k and self.noisy:
             distance = whitening.distance(whitening.whitened(ranks, _FINE), _FINE) * float(factors.max())
@@ -338,6 +350,8 @@ class Explained(Level):
             "explained_noise": s,
             "kept": k[:, 0],
             "gaps": self._gaps(descriptions, shapes),
+            "fitted": self._fitted(descriptions, shapes),
+            "unequal": self._unequal(descriptions, shapes),
             **self._dispersion(shapes),
         }
 
@@ -375,6 +389,21 @@ class Explained(Level):
                     for row in z
                 ]
             )
+
+    def _fitted(self, descriptions: Descriptions, shapes: Shapes) -> Ints:
+        """Return how many powers of covariates a side is adjusted for, the most of both, (sources, tests)."""
+        of_sources = [source.fitted for source in descriptions.sources]
+        return np.maximum.outer(of_sources, [descriptions.target.fitted] * self._tests(shapes))
+
+    def _unequal(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
+        """Return how much variances of residuals change with covariates at both sides, (sources, tests)."""
+        of_sources, target = [source.unequal_together for source in descriptions.sources], descriptions.target
+        of_target = target.unequal or (target.unequal_together,) * self._tests(shapes)
+        return np.outer(of_sources, of_target)
+
+    def _tests(self, shapes: Shapes) -> int:
+        """Return how many tests there are of each source: one for each of the target's columns."""
+        return shapes.m_target
 
     def _gaps(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
         """Return in which share of the rows both sides may lack values, (sources, m_B or 1)."""

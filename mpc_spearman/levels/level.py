@@ -38,7 +38,7 @@ from mpc_spearman.privacy.scales import (
 )
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
-from mpc_spearman.statistics.columns import Floats, Ints
+from mpc_spearman.statistics.columns import Floats, Ints, counted_rows
 from mpc_spearman.wire.kinds import Row
 
 
@@ -320,9 +320,9 @@ class Level(ABC):
             source.length * count / of_all
             for source, count in zip(descriptions.sources, columns.values(), strict=True)
         ]
-        most = [max(source.gaps, default=source.most_gaps) for source in descriptions.sources]
-        of_target = np.array(descriptions.target.gaps or (0.0,) * shapes.m_target)
-        return reading.strength_errors(lengths, most, of_target, shapes.n)
+        target = descriptions.target.each(shapes.m_target)
+        rows = [counted_rows(shapes.n, source.together, target) for source in descriptions.sources]
+        return reading.strength_errors(lengths, rows)
 
     @abstractmethod
     def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, FieldType, Kind, Row
@@ -21,8 +22,24 @@ NOISE = "the standard deviation of the noise in each"
 MOST_GAPS = Field("most_gaps", "float64", (1,), "the largest share of missing cells of its features")
 GAPS = Field("gaps", "float64", ("m_target",), "what share of each feature's cells is missing")
 WHICH_CONSTANT = Field("constant", "flags", ("m_target",), "which features are constant")
+#: How far tests of adjusted columns count fewer rows, for each column and for all together.
+UNEQUAL = "how much the variance of each feature's residuals changes with the covariates, as one number"
+_UNEQUAL_TOGETHER = (
+    "how much the variance of its residuals of all features together changes with the covariates"
+)
+FITTED = "how many independent powers of covariates its features are adjusted for"
 #: The target's statement about its columns if C learns no tie terms.
 CONSTANT_AND_GAPS = Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (WHICH_CONSTANT, GAPS))
+
+
+def adjusted(owner: Role, columns: str = "", *, together: bool = False) -> tuple[Field, ...]:
+    """Declare what a role states for tests if a party of it adjusts its features for covariates."""
+    unequal = [Field("unequal", "float64", (columns,), UNEQUAL)] if columns else []
+    of_all = [Field("unequal_together", "float64", (1,), _UNEQUAL_TOGETHER)] if together else []
+    return tuple(
+        replace(field, adjusted=(True, (owner,)))
+        for field in (*unequal, *of_all, Field("fitted", "int64", (1,), FITTED))
+    )
 
 
 def scales(

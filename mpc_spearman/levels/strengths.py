@@ -69,7 +69,9 @@ class Strengths(Level):
     opens = "the strengths with the noise of all owners, and so their ranking"
     sent: ClassVar[tuple[Row, ...]] = (
         rows.CONSTANT_AND_GAPS,
+        Row(Kind.DESCRIPTION, TARGET, COORDINATOR, rows.adjusted(Role.TARGET, "m_target")),
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, (rows.LENGTH, rows.MOST_GAPS)),
+        Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, rows.adjusted(Role.SOURCE, together=True)),
         *SCALED,
         *MASKED,
         *rows.split_noise(),

@@ -15,9 +15,11 @@ An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sessio
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 from mpc_spearman.config import Plan, PlanSource, load_plan
 from mpc_spearman.config.levels import GRANTS, within
+from mpc_spearman.findings import adjustment
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.rows import COORDINATOR, NAMES, SOURCE, TARGET
@@ -175,7 +177,22 @@ def learnt(plan: PlanSource) -> list[dict[str, str]]:
     list of dict
         With the keys ``role``, ``party``, ``what``, ``from`` and ``phase``.
     """
-    return VIEW.learnt(load_plan(plan).terms)
+    checked = load_plan(plan)
+    covariates, facts = adjustment.covariates(checked), list[dict[str, str]]()
+    for party, rows in groupby(VIEW.learnt(checked.terms), lambda row: row["party"]):
+        of_party = [*rows]
+        facts += of_party
+        facts += [
+            {
+                **of_party[0],
+                "what": f"the columns that its features are adjusted for: {', '.join(names)}",
+                "from": owner,
+                "phase": Kind.MEETING.phase,
+            }
+            for owner, names in covariates.items()
+            if names and owner != party
+        ]
+    return facts
 
 
 #: With which words a fact begins that an owner sends of the rows of a run, not of its whole table.

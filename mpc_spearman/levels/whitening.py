@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.arrays import STRIP, parts, zeros_like
-from mpc_spearman.data.ranks import Ranks, gram_matrix, total
+from mpc_spearman.data.ranks import Ranks, inner_products
 from mpc_spearman.privacy.scales import Grid, diameter
 from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.wire.keys import Stream
@@ -47,7 +47,7 @@ def directions(ranks: Ranks, most: int | None = None, *, exact: bool = False) ->
     Of more than `most` directions those stay that have the largest eigenvalues. If results are `exact`,
     nothing is hidden, and only directions that repeat others are dropped.
     """
-    lengths = np.array([math.sqrt(total(ranks.n) - term) for term in ranks.tie_terms])
+    lengths = np.array([math.sqrt(square) for square in ranks.squares])
     moving = np.flatnonzero(lengths)
     values, vectors = np.linalg.eigh(
         ranks.gram[np.ix_(moving, moving)] / np.outer(lengths, lengths)[np.ix_(moving, moving)]
@@ -57,11 +57,12 @@ def directions(ranks: Ranks, most: int | None = None, *, exact: bool = False) ->
     weights[:, moving] = (vectors[:, kept] / np.sqrt(values[kept])).T / lengths[moving]
     if exact:
         return weights
-    leverages = _leverages(ranks, weights)
+    leverages = leverages_in(ranks, weights)
     # A leverage that equals the limit, as a flag's can, must not count as above it through rounding.
     while (far := leverages > MOST * len(weights) / ranks.n * (1 + 1e-10)).any() and len(weights):
-        _, vectors = np.linalg.eigh(weights @ gram_matrix(ranks.matrix, ranks.n, far) @ weights.T)
-        leverages -= _leverages(ranks, vectors[:, -1:].T @ weights)
+        products = inner_products(ranks.matrix, ranks.matrix, ranks.largest, far)
+        _, vectors = np.linalg.eigh(weights @ products @ weights.T)
+        leverages -= leverages_in(ranks, vectors[:, -1:].T @ weights)
         weights = vectors[:, :-1].T @ weights
     if most is not None and len(weights) > most:
         # a direction of eigenvalue λ has weights of length 1/√λ on columns of length 1
@@ -78,7 +79,8 @@ def left_out(ranks: Ranks, weights: Floats) -> Floats:
     return np.asarray(np.clip(1 - share, 0.0, 1.0))
 
 
-def _leverages(ranks: Ranks, weights: Floats) -> Floats:
+def leverages_in(ranks: Ranks, weights: Floats) -> Floats:
+    """Return the leverage of every row in the directions of whitening weights, (n,)."""
     leverages = zeros_like(ranks.matrix, (ranks.n,), np.float64)
     for rows, block in ranks.blocks():
         leverages[rows] = np.square(weights @ block).sum(axis=0)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpc_spearman.config import Plan
+from mpc_spearman.data.adjusted import Adjusted
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.privacy.scales import (
     NOTHING,
@@ -52,6 +53,12 @@ class Statements:
     gaps: Floats
     #: ‖x‖ of each column, (m,), in lengths of a column without ties, rounded down; 0 for a constant column.
     lengths: Floats
+    #: Of columns adjusted for covariates, how unequal variances of each one's residuals are, (m,), and of all
+    #: together, as far as one test is about all (`mpc_spearman.data.adjusted`); 1 of others.
+    unequal: Floats
+    unequal_together: float = 1.0
+    #: How many independent powers of covariates were fitted.
+    fitted: int = 0
 
     @property
     def constants_hidden(self) -> Statements:
@@ -81,9 +88,30 @@ def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
     if plan.privacy.unit == "value":
         length = 1.0  # the largest length: the true one changes with one value
     lengths = np.array([stated_length(term, ranks.n) for term in ranks.tie_terms])
+    unequal, together, fitted = np.ones(ranks.m), 1.0, 0
+    if isinstance(ranks, Adjusted):
+        unequal, fitted = ranks.unequal_columns, ranks.fitted
+        together = float(unequal.max())
+        if plan.strength == "mean":
+            together = ranks.unequal(np.square(ranks.sum(column_units(plan, ranks))))
     return Statements(
-        ranks.constant, ranks.defined, vectors, of_sum, round(length, 9), about, ranks.gaps, lengths
+        ranks.constant,
+        ranks.defined,
+        vectors,
+        of_sum,
+        round(length, 9),
+        about,
+        ranks.gaps,
+        lengths,
+        stated_unequal(plan, unequal),
+        float(stated_unequal(plan, np.array(together))),
+        fitted,
     )
+
+
+def stated_unequal(plan: Plan, unequal: Floats) -> Floats:
+    """Return how unequal variances are stated: with noise rounded up to multiples of 1/32."""
+    return unequal if plan.results.precision == "exact" else np.ceil(32 * unequal - 1e-9) / 32
 
 
 def stated_length(tie_term: int, n: int) -> float:
@@ -98,8 +126,10 @@ def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:
     units = column_units(plan, ranks)
     column_widths = widths(ranks.matrix) * units
     steps = [grid.step(float(width)) if width else NOTHING for width in column_widths]
+    # A column without ties has the same range in any rows. Residuals have not.
+    fixed = () if isinstance(ranks, Adjusted) else (0,)
     larger = [
-        NOTHING if step == NOTHING else grid.step(float(width * factor)) + (slack and step != 0)
+        NOTHING if step == NOTHING else grid.step(float(width * factor)) + (slack and step not in fixed)
         for step, width, factor in zip(steps, column_widths, factors, strict=True)
     ]
     ranges = np.array([grid.width(step) for step in steps])
@@ -117,7 +147,7 @@ def _ranges(plan: Plan, ranks: Ranks, factors: Floats) -> tuple[Stated, Stated]:
 def column_units(plan: Plan, ranks: Ranks) -> Floats:
     """Return the factors that make unit vectors of ranks, (m,): 1/‖x‖ (``paper``: 1/√N), or 0 if constant."""
     full = total(ranks.n)
-    norms = (full if plan.estimator == "paper" else full - term for term in ranks.tie_terms)
+    norms = (full if plan.estimator == "paper" else square for square in ranks.squares)
     return np.array(
         [0.0 if flat else 1 / math.sqrt(norm) for norm, flat in zip(norms, ranks.constant, strict=True)]
     )

@@ -24,6 +24,8 @@ from mpc_spearman.wire.kinds import Kind
 #: Below √(3/(n + 1)), the least length of a column that is not constant, with the most rows a run can have.
 #: The skewness of n numbers is at most √n.
 _SHORTEST = 2.0**-16
+#: The fields that say one thing of all columns.
+_SINGLE = ("length", "sum_factor", "most_gaps", "unequal_together", "fitted")
 
 
 @step("describe")
@@ -51,6 +53,9 @@ def _description(table: Table, ranks: Ranks, stated: Statements, factors: Factor
         "most_gaps": np.array([stated.gaps.max()]),
         "stated_ties": stated.columns.ties,
         "stated_skewness": stated.columns.skewness,
+        "unequal": stated.unequal,
+        "unequal_together": np.array([stated.unequal_together]),
+        "fitted": np.array([stated.fitted]),
         "lengths": stated.lengths,
         "factors": factors.columns,
         "sum_factor": np.array([factors.sum]),
@@ -70,15 +75,14 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
         return Description()
     n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
     values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
-    fields = {name: tuple(value) for name, value in values.items()}
+    fields: dict[str, Any] = {name: tuple(value) for name, value in values.items()}
     named = zip(fields.get("names", ()), fields.get("nominal", ()), strict=False)
     if not all(column == "" or name.startswith(f"{column}=") for name, column in named):
         raise ProtocolViolation(f"{owner} states the column of a flag whose name does not begin with it")
     ties, two_values, skewness = (fields.get(name, ()) for name in ("ties", "two_values", "skewness"))
     if any(not 0 <= term <= total(n) or term % 2 for term in ties):
         raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n:,} rows")
-    lengths = fields.pop("length", (0.0,))
-    if not 0 <= lengths[0] <= 1 + 1e-9 or not all(
+    if not all(0 <= length <= 1 + 1e-9 for length in fields.get("length", ())) or not all(
         possible(*column, n) for column in zip(skewness, two_values, ties, strict=True)
     ):
         raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n:,} rows")
@@ -91,7 +95,8 @@ def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
     if not all(one in list(Ties) for one in classes) or not all(abs(skew) <= 1 / _SHORTEST for skew in skews):
         raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")
     fields |= {"constant": fields.get("constant", ()) or tuple(term == total(n) for term in ties)}
-    sums, most = fields.pop("sum_factor", (1.0,)), fields.pop("most_gaps", (0.0,))
-    return Description(
-        **fields, length=float(lengths[0]), sum_factor=float(sums[0]), most_gaps=float(most[0])
-    )
+    single: dict[str, Any] = {name: fields.pop(name)[0] for name in _SINGLE if name in fields}
+    unequal = (*fields.get("unequal", ()), single.get("unequal_together", 1.0))
+    if not all(1 <= one <= 1 / _SHORTEST for one in unequal) or single.get("fitted", 0) < 0:
+        raise ProtocolViolation(f"{owner} states variances of residuals that no adjustment gives")
+    return Description(**fields, **single)

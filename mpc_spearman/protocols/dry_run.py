@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
+from mpc_spearman.data.adjusted import Adjusted
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.refusals import listed, show
@@ -17,8 +18,9 @@ from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.charge import ledger_state
-from mpc_spearman.protocols.load import many_ids, own_tables, range_factors
+from mpc_spearman.protocols.load import many_ids, own_tables, own_vectors
 from mpc_spearman.protocols.protect import too_few_rows
+from mpc_spearman.statistics.columns import Floats
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class DryRun:
 
     table: Table
     ranks: Ranks
+    #: Which share of each feature's variance the covariates leave, (m,); None if there are none.
+    left: Floats | None
     foreseen: Foreseen | None
     refusals: tuple[MpcSpearmanError, ...]
     cautions: tuple[str, ...]
@@ -48,14 +52,15 @@ def dry_run(plan: Plan, name: str, other: int) -> DryRun:
     tables = own_tables(plan, name)
     table = tables.used
     ranks = table.ranks()
+    of_whole = ranks if table is tables.whole else tables.whole.ranks()
     as_source = roster.me.role is Role.SOURCE
     features = dict.fromkeys(roster.sources, other)
     if as_source:
         features[roster.me] = table.m
     shapes = Shapes(table.n, features, other if as_source else table.m)
     level = level_of(plan)
-    whole = ranks if table is tables.whole else tables.whole.ranks()
-    stated = level.statements(whole, roster.me.role, range_factors(plan, table))
+    vectors, stated = own_vectors(plan, tables, lambda one: ranks if one is table else of_whole)
+    own_ranks = ranks.first(table.m)
     known = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
@@ -73,13 +78,14 @@ def dry_run(plan: Plan, name: str, other: int) -> DryRun:
     cautions = (
         *table.cautions,
         *many_ids(plan, name, table.n),
-        *row_cautions(ranks, table.features),
+        *row_cautions(ranks, table.columns),
         *too_few_rows(plan, stated, roster.me.role, shapes),
-        *_exact_cautions(plan, table, ranks),
+        *_exact_cautions(plan, table, own_ranks),
         *_range_cautions(plan, table, stated),
     )
     foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
-    return DryRun(table, ranks, foreseen, tuple(refusals), cautions, ledger)
+    left = vectors.left if isinstance(vectors, Adjusted) else None
+    return DryRun(table, own_ranks, left, foreseen, tuple(refusals), cautions, ledger)
 
 
 #: The factor by which a column's range grows if its rare values are half as frequent in the rows of a run,

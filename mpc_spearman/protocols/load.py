@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan, Query, TargetParty, check_policy, check_policy_rows
+from mpc_spearman.data.adjusted import Adjusted, adjusted, check_left
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
@@ -65,6 +67,7 @@ def own_tables(
         me,
         rows=first,
         normalise=plan.normalise,
+        adjust=me.adjust,
         fewest=me.policy.min_rows,
         whole=me.write_unaligned is not None,
         tick=tick,
@@ -124,9 +127,11 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, tables.used.n)
     ranks, cautions = None, [*table.cautions, *many_ids(run.plan, me.name, tables.used.n)]
-    if table.n * table.m <= _AT_ONCE:
+    if table.n * len(table.columns) <= _AT_ONCE:
         ranks = table.ranks(workers=run.threads)
-        cautions += row_cautions(ranks, table.features)
+        cautions += row_cautions(ranks, table.columns)
+        if tables.used is table or rows_differ(run.plan):
+            _adjusted(table, ranks)  # so that what it refuses is refused before the parties meet
     for caution in cautions:
         run.say(caution)
     run.notes.cautions += cautions
@@ -156,15 +161,15 @@ def tag(run: Run, table: Table) -> None:
 def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
     """Rank a party's own columns (paper: rank vectors), and compute what it states about them.
 
-    Returns ranks of the rows of the run. Statements are of the whole table; without noise of the rows of the
-    run.
+    Returns ranks of the rows of the run, or their residuals (`own_vectors`). Statements are of the whole
+    table; without noise of the rows of the run.
     """
-    owner, level, ranked = run.plan.owner(run.roster.me.name), level_of(run.plan), 0
+    owner, ranked = run.plan.owner(run.roster.me.name), 0
 
     def tick() -> None:
         nonlocal ranked
         ranked += 1
-        run.tick(ranked, tables.used.m)
+        run.tick(ranked, len(tables.used.columns))
 
     def make(its: Table, place: Place) -> Ranks:
         return its.ranks(workers=run.threads, tick=tick, place=place)
@@ -174,17 +179,36 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
         if isinstance(owner.table, Query):  # nothing tells whether it has changed
             run.notes.cautions.append(text)
 
-    def ranks_of(table: Table, known: Ranks | None = None) -> Ranks:
+    def ranks_of(table: Table) -> Ranks:
         if tables.kept is not None:
             return tables.kept.ranks(table, make, say)
+        known = tables.ranks if table is tables.whole else None
         return known or table.ranks(workers=run.threads, tick=tick)
 
+    return own_vectors(run.plan, tables, ranks_of)
+
+
+def own_vectors(plan: Plan, tables: Tables, ranks_of: Callable[[Table], Ranks]) -> tuple[Ranks, Statements]:
+    """Return ranks of the rows of a run, adjusted for covariates, and what is stated about them.
+
+    Where a run can use other rows than all, ranks are adjusted in the whole table. Without noise they are
+    adjusted in the rows of the run, as all else is of these. `TableError` names features that covariates
+    determine.
+    """
     whole, used = tables.whole, tables.used
-    factors, role = range_factors(run.plan, whole), run.roster.me.role
-    if used is not whole and rows_differ(run.plan):
-        stated = level.statements(ranks_of(whole, tables.ranks), role, factors)
-        ranks = ranks_of(used)
-    else:
-        ranks = ranks_of(used, tables.ranks if used is whole else None)
-        stated = level.statements(ranks, role, factors)
-    return ranks, stated
+    level, role, factors = level_of(plan), plan.roster(whole.party).me.role, range_factors(plan, whole)
+    if used is whole or not rows_differ(plan):
+        ranks = _adjusted(used, ranks_of(used))
+        return ranks, level.statements(ranks, role, factors)
+    of_whole = _adjusted(whole, ranks_of(whole))
+    stated = level.statements(of_whole, role, factors)
+    return of_whole.of_rows(used.rows_in(whole)) if isinstance(of_whole, Adjusted) else ranks_of(used), stated
+
+
+def _adjusted(table: Table, ranks: Ranks) -> Ranks:
+    """Return a table's ranks, without what its covariates explain."""
+    if not table.covariates:
+        return ranks
+    residuals = adjusted(ranks, len(table.covariates))
+    check_left(table.party, table.features, residuals)
+    return residuals

@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
+from mpc_spearman.findings import adjustment
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Labels, Numbers
 from mpc_spearman.levels import findings_of, level_of
@@ -107,6 +109,7 @@ def _own_result(
             known = {**known, "own_correlations": own_related}
     else:
         labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
+    columns = replace(columns, unequal=stated.unequal, fitted=np.full(ranks.m, stated.fitted))
     known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(columns).items()}}
     known[f"{me.role.value}_nominal"] = table.nominal_columns
     if rows_differ(plan):
@@ -126,7 +129,8 @@ def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequen
     me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
     copy = Copy(plan, me.name, me.role.value, n)
     findings = _findings(run, copy, numbers, labels)
-    said = [*notes.cautions, *warnings, *findings.warnings()]
+    about_adjustment = adjustment.warnings(plan, n) if findings.held else []
+    said = [*notes.cautions, *warnings, *findings.warnings(), *about_adjustment]
     more: dict[str, Any] = {"alignment": notes.alignment, "offered": notes.offered}
     return Result(findings, cost=account(run), warnings=said, **more)
 

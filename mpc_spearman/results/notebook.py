@@ -28,9 +28,7 @@ _NAMED = 60
 
 def html(result: Outcome) -> str:
     """Say in HTML what came out: the headline, the first lines of every table, the warnings."""
-    parts = [
-        f"<b>{escape(result.findings.headline())}.</b> {result.n:,} rows, {result.findings.precision()}."
-    ]
+    parts = [f"<b>{escape(result.findings.outcome())}.</b> {result.n:,} rows, {result.findings.precision()}."]
     for section in result.findings.sections():
         if section.lead:
             parts.append(f"<div>{escape(section.lead)}.</div>")
@@ -51,7 +49,7 @@ def figure(result: Outcome) -> Figure:
     shown = result.findings.sections()
     tables, matrices = [one.table for one in shown if one.table], [one.matrix for one in shown if one.matrix]
     if not tables:
-        raise NotRevealed(result.lacks() or f"{result.findings.headline()}.")
+        raise NotRevealed(result.lacks() or f"{result.findings.outcome()}.")
     from matplotlib.figure import Figure
 
     class Picture(Figure):

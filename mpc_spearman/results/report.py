@@ -81,7 +81,7 @@ def render(result: Outcome) -> str:
     return page().render(
         charts=charts,
         result=result,
-        headline=findings.headline(),
+        headline=findings.outcome(),
         owner=printable(result.party),
         sources=", ".join(map(printable, findings.copy.sources)),
         target=printable(findings.copy.target),

@@ -51,7 +51,7 @@ def summarize(result: Outcome, console: Console) -> None:
         if (more := len(table.lines) + table.more - count) > 0:
             say(f"... and {more:,} more, in {table.file}", "dim")
 
-    say(f"{result.findings.headline()}.", "bold")
+    say(f"{result.findings.outcome()}.", "bold")
     say(f"{result.n:,} rows, {result.findings.precision()}.")
     for section in result.findings.sections():
         if section.lead and section.lead != result.findings.headline():

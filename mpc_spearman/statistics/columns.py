@@ -54,12 +54,15 @@ class Columns:
 
     `ties` has values of `Ties`, of the cells that are not missing. `skewness` is the third standardised
     moment of the scores: 0 without ties, positive where the larger of two groups is below. `gaps` is the
-    share of missing cells.
+    share of missing cells. Of columns adjusted for covariates, `unequal` says how unequal the variances of
+    residuals are (`mpc_spearman.data.adjusted`), and `fitted` how many powers of covariates were fitted.
     """
 
     ties: Ints
     skewness: Floats
     gaps: Floats = field(default_factory=lambda: np.zeros(1))
+    unequal: Floats = field(default_factory=lambda: np.ones(1))
+    fitted: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
 
     @classmethod
     def of(cls, ranks: Ranks) -> Columns:
@@ -84,16 +87,18 @@ class Columns:
     @property
     def rows(self) -> Columns:
         """The same as the rows of a matrix of pairs, shape (m, 1)."""
-        return Columns(self.ties[:, None], self.skewness[:, None], self.gaps[:, None])
+        return Columns(*(array[:, None] for array in vars(self).values()))
 
 
 def counted_rows(n: int, source: Columns, target: Columns) -> Floats:
-    """Return how many of n rows tests of each pair count: n·(1 - min(π_x, π_y)), with π a share of gaps.
+    """Return how many of n rows tests of each pair count: (n·(1 - min(π_x, π_y)) - k)/(h_x·h_y).
 
-    At most so many rows have no value in both columns, and these tell nothing. If fewer lack both, tests are
-    conservative.
+    π is a share of gaps: at most so many rows have no value in both columns, and these tell nothing. If fewer
+    lack both, tests are conservative. After an adjustment k powers of covariates are fitted, and if variances
+    of residuals change with the covariates, a coefficient varies up to h_x·h_y times as much.
     """
-    return np.asarray(n * (1 - np.minimum(source.gaps, target.gaps)))
+    present = n * (1 - np.minimum(source.gaps, target.gaps)) - np.maximum(source.fitted, target.fitted)
+    return np.asarray(np.maximum(present, 0) / (source.unequal * target.unequal))
 
 
 def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> Ints:

@@ -22,13 +22,16 @@ MOST, HEAVIEST = 1.1, 0.05
 _HALVINGS = 40
 
 
-def counted_rows(n: int, gaps: Floats | float, k: Ints) -> Floats:
-    """Return how many of n rows tests count, n·(1 - π) where π is the share `gaps`; NaN if too few for k.
+def counted_rows(
+    n: int, gaps: Floats | float, fitted: Ints | int, unequal: Floats | float, k: Ints
+) -> Floats:
+    """Return how many of n rows tests count, (n·(1 - π) - fitted)/unequal; NaN if too few for k.
 
-    π is the smaller of both sides' largest shares of missing cells. In at most that share of the rows both
-    sides lack values, and such rows tell nothing. If there are fewer, tests are conservative.
+    π, the share `gaps`, is the smaller of both sides' largest shares of missing cells. In at most that share
+    of the rows both sides lack values, and such rows tell nothing. If there are fewer, tests are
+    conservative. The rest is as in `mpc_spearman.statistics.columns.counted_rows`, with h_x·h_y `unequal`.
     """
-    rows = n * (1 - gaps)
+    rows = (n * (1 - gaps) - fitted) / unequal
     return np.where(rows > k + 2, rows, np.nan)
 
 
@@ -45,7 +48,7 @@ def spread(s: Floats, k: Ints, n: Floats | int) -> Floats:
     return np.sqrt(2 * k) * (np.square(s) + 1 / n)
 
 
-def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | int, n: int) -> Floats:
+def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | int, n: Floats | int) -> Floats:
     """Compute the variance of Σz² under independence, relative to normal columns, from both sides' kurtoses.
 
     NaN if it, or the weight of single rows, is too large for a valid p-value, and for a kurtosis below k²,

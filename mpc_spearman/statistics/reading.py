@@ -45,7 +45,7 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` constant columns count, and vectors are
     ranks over sqrt(N).
     """
-    squares = np.array([total(ranks.n) - term for term in ranks.tie_terms], dtype=np.float64)
+    squares = np.array(ranks.squares, dtype=np.float64)
     defined = squares > 0
     count = ranks.m if estimator == "paper" else int(defined.sum())
     if not count:
@@ -64,9 +64,7 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
     return float(np.sqrt(max(square, 0.0))) / count
 
 
-def strength_errors(
-    norms: Sequence[float], most_gaps: Sequence[float], target_gaps: Floats, n: int
-) -> Floats:
+def strength_errors(norms: Sequence[float], rows: Sequence[Floats]) -> Floats:
     """Compute the standard errors of strengths, (m_B,), whose target columns are independent of the sources'.
 
     Parameters
@@ -74,18 +72,13 @@ def strength_errors(
     norms : sequence of float
         Each source's `mean_length` times its share of all columns. With several sources the sum is an upper
         bound: docs/statistics.md, "Strengths".
-    most_gaps : sequence of float
-        The largest share of missing cells of each source's columns.
-    target_gaps : (m_B,) float64
-        The share of missing cells of each target column. Where the same people lack both, fewer rows vary;
-        n·(1 - min) of them do at least, as in `mpc_spearman.statistics.columns.counted_rows`.
-    n : int
-        Rows.
+    rows : sequence of (m_B,) float64
+        How many rows count for each source's mean and each target column, as in
+        `mpc_spearman.statistics.columns.counted_rows`.
     """
-    errors = np.zeros(target_gaps.shape)
-    for norm, gaps in zip(norms, most_gaps, strict=True):
-        errors += norm / np.sqrt(np.maximum(n * (1 - np.minimum(gaps, target_gaps)) - 1, 1.0))
-    return errors
+    return np.asarray(
+        sum(norm / np.sqrt(np.maximum(count - 1, 1.0)) for norm, count in zip(norms, rows, strict=True))
+    )
 
 
 def weakened(ranges: Floats, n: int) -> Flags:

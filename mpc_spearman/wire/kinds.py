@@ -75,9 +75,10 @@ class Field:
         integers modulo a power of 2^8, in ``ring_bytes`` bytes each.
     tells : str
         What the receiver learns from it, in the words the report uses; empty for bookkeeping.
-    levels, grants, protocols, opened_to, top, precision, inputs, proofs
+    levels, grants, protocols, opened_to, top, precision, inputs, proofs, adjusted
         The plans in which it is sent; None means any. Grants are the receiver's; `inputs` is a role, of which
-        some party adds noise to its inputs.
+        some party adds noise to its inputs. `adjusted` says whether a party of some roles adjusts its
+        features.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Field:
     precision: tuple[str, ...] | None = None
     inputs: Role | None = None
     proofs: bool | None = None
+    adjusted: tuple[bool, tuple[Role, ...]] | None = None
 
     def sent(self, terms: Terms, receiver: Role) -> bool:
         """Return whether this field is part of its message under the terms of a plan."""
@@ -104,6 +106,7 @@ class Field:
             and (self.precision is None or terms.precision in self.precision)
             and (self.inputs is None or self.inputs in terms.on_inputs)
             and (self.proofs is None or self.proofs == terms.proofs)
+            and (self.adjusted is None or self.adjusted[0] == bool(terms.adjusting & {*self.adjusted[1]}))
         )
 
 

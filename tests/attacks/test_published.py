@@ -19,6 +19,8 @@ from mpc_spearman.attacks.guess import (
     worst_rows,
 )
 from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, flag, untied
+from mpc_spearman.data.adjusted import adjusted
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.loss import guess, separation
 from mpc_spearman.privacy.scales import deviations
@@ -45,6 +47,13 @@ def _asked(n: int, asked: int, questions: int, rng: np.random.Generator) -> Ints
     return encoded(np.array([flag(n, asked // 2, rng, those) for _ in range(questions)]))
 
 
+def _residuals(m: int, n: int, rng: np.random.Generator) -> Ints:
+    """Flags that are mostly their age, adjusted for it; rounded so that their products fit."""
+    age = rng.normal(size=n)
+    flags = [age + rng.normal(size=n) > limit for limit in np.linspace(-1, 2, m)]
+    return adjusted(rank_columns([*flags, age]), 1).matrix.astype(np.int64) >> 10
+
+
 #: What A holds, and what B asks about it with.
 SCENES: dict[str, Callable[[np.random.Generator], Tables]] = {
     "near-copies": lambda rng: (_trait(200, 5, rng), _trait(200, 5, np.random.default_rng(1))),
@@ -54,6 +63,7 @@ SCENES: dict[str, Callable[[np.random.Generator], Tables]] = {
     "nested flags": lambda rng: (untied(2, 200, rng), _nested(200, range(4, 14))),
     "one trait behind 50 columns": lambda rng: (_trait(200, 5, rng), _trait(200, 50, rng)),
     "wide tables": lambda rng: (untied(40, 40, rng), untied(39, 40, rng)),
+    "flags adjusted for age": lambda rng: (_residuals(4, 200, rng), _residuals(10, 200, rng)),
     "one row against all others": lambda rng: (encoded(np.eye(100)[:3]), encoded(np.eye(100)[:3])),
 }
 OF = {"coefficients": coefficients_of, "strengths": strengths_of}

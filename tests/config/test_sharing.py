@@ -74,12 +74,13 @@ def with_secrets() -> Plan:
 
 
 def test_nothing_local_is_shared() -> None:
-    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity", "organisation", "noise"}
+    assert set(LOCAL) == set(DataParty.model_fields) - {"name", "identity", "organisation", "noise", "adjust"}
     assert set(LOCAL | TARGET) == set(TargetParty.model_fields) - {
         "name",
         "identity",
         "organisation",
         "noise",
+        "adjust",
     }
     plan = with_secrets()
     text = plan.canonical_json()

@@ -65,7 +65,7 @@ def test_commands_print_what_the_pages_show(demo: tuple[str, Path], tmp_path: Pa
 def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:
     table = {code(row[0])[0]: row for row in rows(RESULTS.section("What a run leaves"), "file")}
     assert set(table) == set(run_directory.FILES)
-    others = ("ranges", "categories", "nominal", "explained", "canonical")
+    others = ("ranges", "adjustment", "categories", "nominal", "explained", "canonical")
     for name in ("status.json", *(f"{other}.csv" for other in others)):  # of other runs
         del table[name]
     plan = load_plan(ROOT / "configs" / "mpc.yaml")

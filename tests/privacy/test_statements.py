@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import rankdata
 
 from mpc_spearman.config import load_plan
+from mpc_spearman.data.adjusted import adjusted
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import level_of
@@ -38,9 +39,23 @@ def made(rng: np.random.Generator, n: int, m: int) -> list[np.ndarray]:
 class Side:
     """One owner: its statements about a whole table, and its vectors of some rows."""
 
-    def __init__(self, its: Any, role: Role, columns: list[np.ndarray], rows: np.ndarray, m: int) -> None:
+    def __init__(
+        self,
+        its: Any,
+        role: Role,
+        columns: list[np.ndarray],
+        rows: np.ndarray,
+        m: int,
+        covariates: list[np.ndarray] | None = None,
+    ) -> None:
         self.level, self.role = level_of(its), role
-        whole, self.ranks = (rank_columns([column[at] for column in columns]) for at in (slice(None), rows))
+        if covariates:
+            whole: Any = adjusted(rank_columns([*columns, *covariates]), len(covariates))
+            self.ranks = whole.of_rows(rows)
+        else:
+            whole, self.ranks = (
+                rank_columns([column[at] for column in columns]) for at in (slice(None), rows)
+            )
         shapes = Shapes(len(rows), {SOURCE: m}, m)
         self.stated: Statements = self.level.statements(whole, role, np.ones(len(columns)))
         self.factors = self.level.factors(self.ranks, role, shapes, self.stated)
@@ -54,7 +69,7 @@ class Side:
 
     def unit(self) -> np.ndarray:
         """Its columns of the run as C passes them on."""
-        norms = np.linalg.norm(self.ranks.matrix, axis=1)
+        norms = np.sqrt(np.array(self.ranks.squares, dtype=float))
         scaled = self.factors.columns / np.where(norms, norms, 1)
         return self.ranks.matrix * scaled[:, None]
 
@@ -69,16 +84,18 @@ def most(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> float:
     return found
 
 
+@pytest.mark.parametrize("adjusting", [False, True], ids=["ranks", "residuals"])
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "explained", "canonical"])
-def test_of_any_rows_no_exchange_changes_all_numbers_by_more_than_mu(level: str) -> None:
+def test_of_any_rows_no_exchange_changes_all_numbers_by_more_than_mu(level: str, adjusting: bool) -> None:
     its = plan(reveal=level, alignment="intersect", results={"target": level, "precision": "statistical"})
     rng, found, bound = np.random.default_rng(3), [], separation(its.privacy.loss) ** 2
     for _ in range(150 if level in ("coefficients", "strengths") else 40):
         n, m = int(rng.integers(8, 40)), int(rng.integers(1, 4))
         tables = made(rng, n, m), made(rng, n, m)
         rows = rng.permutation(n)[: int(rng.integers(4, n + 1))]
+        covariates = made(rng, n, 2) if adjusting else None
         source, target = (
-            Side(its, role, columns, rows, m)
+            Side(its, role, columns, rows, m, covariates)
             for role, columns in zip((Role.SOURCE, Role.TARGET), tables, strict=True)
         )
         if not (source.stated.defined and target.stated.defined):

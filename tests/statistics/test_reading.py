@@ -42,7 +42,7 @@ def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, es
     kept = rho if estimator == "paper" else rho[:, lengths > 0]
     mu = (np.abs(kept) if strength == "mean_abs" else kept).mean(axis=1)
     norm = reading.mean_length(ranks, strength, estimator)
-    (error,) = reading.strength_errors([norm], [0.0], np.zeros(1), n)
+    (error,) = reading.strength_errors([norm], [np.full(1, n)])
     assert mu.std() == pytest.approx(error, rel=0.03)
     if strength == "mean_abs" and estimator == "tie_corrected":
         assert mu.mean() == pytest.approx(0.8 / math.sqrt(n - 1), rel=0.03)
@@ -88,6 +88,8 @@ def test_errors_of_strengths_allow_for_values_missing_at_both_sides() -> None:
     units = [side.matrix / np.linalg.norm(side.matrix, axis=1)[:, None] for side in (ranks, target)]
     strengths = (units[0] @ units[1].T).mean(axis=0)
     norm = reading.mean_length(ranks, "mean", "tie_corrected")
-    error = reading.strength_errors([norm], [ranks.gaps.max()], target.gaps, n)[0]
+    (of_source,), of_target = (Columns.of(side).gaps.max(keepdims=True) for side in (ranks, target))
+    rows = n * (1 - np.minimum(of_source, of_target))
+    error = reading.strength_errors([norm], [rows])[0]
     assert strengths.std() == pytest.approx(error, rel=0.06)
-    assert strengths.std() > 1.3 * reading.strength_errors([norm], [0.0], target.gaps, n)[0]
+    assert strengths.std() > 1.3 * reading.strength_errors([norm], [np.full(1, n)])[0]

@@ -1,0 +1,207 @@
+"""Ranks without what covariates explain (``adjust``): residuals of least squares take the place of ranks.
+
+A feature's x is fitted on the covariates' x, their squares and their cubes, and a constant; on a covariate
+with two values only linearly, since other powers add nothing. The residuals e, scaled by a power of 2 to
+integers of 30 bits, are the rows of an `Adjusted` matrix.
+
+The fit depends on the table as a whole: it is computed from exact sums over rows, so exchanging two rows
+changes no bit of it, and of the residuals exchanges only those two rows. docs/guarantee.md counts on that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mpc_spearman.arrays import BLOCK, STRIP, parts, zeros_like
+from mpc_spearman.data.ranks import Groups, Ranks, inner_products, skewness_of
+from mpc_spearman.data.refusals import listed, show
+from mpc_spearman.errors import TableError
+
+#: What 1 is in powers of covariates and, at most, in residuals.
+_ONE = 1 << 30
+#: Eigenvalues of the correlations between powers below which a direction repeats others.
+_REPEATED = 1e-9
+#: The share of a power's mean square below which float64 cannot tell its variance from 0.
+_CONSTANT = 1e-12
+#: The least share of a feature's variance that covariates may leave.
+LEAST_LEFT = 0.02
+#: The most groups of rows, by a covariate's ranks, in which variances of residuals are compared.
+_STRATA = 10
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Adjusted(Ranks):
+    """A party's features after adjustment; `groups` say only whether one is constant, skewed, or has gaps."""
+
+    #: How many independent powers of covariates were fitted.
+    fitted: int
+    #: Which share of each feature's variance the covariates leave, (m,); 1 of a constant one.
+    left: Floats
+    #: The group of each row by each covariate's ranks, (covariates, n).
+    strata: NDArray[np.uint8]
+
+    @property
+    def largest(self) -> int:
+        """A bound on the absolute values of the matrix."""
+        return 2 * _ONE  # where rows are centred anew
+
+    @cached_property
+    def squares(self) -> tuple[int, ...]:
+        """The squared length of each row of the matrix."""
+        return tuple(_square(row) for row in self.matrix)
+
+    def unequal(self, squares: NDArray[np.float64]) -> float:
+        """Return how unequal variances of residuals are, from 1, by the squares of n residuals.
+
+        √(mean v²)/mean v, with v the mean square in each group of rows by one covariate, of the covariate for
+        which it is largest. Two independent columns whose variances change with the covariates have a
+        coefficient whose variance is at most the product of theirs, over n.
+        """
+        most = 1.0
+        for strata in self.strata:
+            rows = np.bincount(strata, minlength=_STRATA)
+            sums = np.bincount(strata, squares, minlength=_STRATA)
+            has = rows > 0
+            if sums.any():
+                of_group = sums[has] / rows[has]
+                mean = float(rows[has] @ of_group) / len(strata)
+                most = max(most, math.sqrt(float(rows[has] @ np.square(of_group)) / len(strata)) / mean)
+        return most
+
+    @property
+    def unequal_columns(self) -> Floats:
+        """How unequal variances of the residuals of each feature are, (m,)."""
+        return np.array([self.unequal(np.square(row.astype(np.float64))) for row in self.matrix])
+
+    def sum(self, units: Floats) -> Floats:
+        """Return the sum of all features, each times its unit, (n,)."""
+        total = zeros_like(self.matrix, (self.n,), np.float64)
+        for rows, part in parts(self.matrix, STRIP):
+            total[rows] = units @ part
+        return total
+
+    def of_rows(self, rows: NDArray[np.int64]) -> Adjusted:
+        """Return the residuals in some rows, centred there; the fit stays that of all rows."""
+        matrix, groups = zeros_like(self.matrix, (self.m, len(rows)), np.int32), list[Groups]()
+        for row, of_whole, out in zip(self.matrix, self.groups, matrix, strict=True):
+            np.take(row, rows, out=out, mode="clip")
+            out -= np.int32(round(int(out.sum(dtype=np.int64)) / len(rows)))
+            groups.append(_groups(out, round(of_whole.gaps / self.n * len(rows))))
+        return Adjusted(matrix, tuple(groups), self.fitted, self.left, self.strata[:, rows])
+
+
+def adjusted(ranks: Ranks, count: int) -> Adjusted:
+    """Adjust features for covariates, which are the last `count` rows of `ranks`."""
+    m, n = ranks.m - count, ranks.n
+    features, covariates = ranks.matrix[:m], ranks.matrix[m:]
+    powers = _powers(covariates, ranks.groups[m:])
+    means = np.array([int(row.sum(dtype=np.int64)) / n for row in powers])
+    weights, fitted = _least_squares(powers, features, means, n)
+    matrix, groups, left = zeros_like(ranks.matrix, (m, n), np.int32), list[Groups](), np.ones(m)
+    residuals = zeros_like(ranks.matrix, (n,), np.float64)
+    whole = zip(features, ranks.groups, ranks.squares, weights, matrix, strict=False)
+    for at, (x, of_ranks, square, weight, out) in enumerate(whole):
+        for rows, part in parts(x, BLOCK):
+            # Element by element, in one order: a matrix product could round each row in its own way.
+            residuals[rows] = part
+            for power, mean, of_power in zip(powers, means, weight, strict=True):
+                if of_power:
+                    residuals[rows] -= (power[rows] - mean) * of_power
+        furthest = max((float(np.abs(part).max()) for _, part in parts(residuals, BLOCK)), default=0.0)
+        if square and furthest > 1e-9 * n:
+            scale = 2.0 ** (30 - math.frexp(furthest)[1])
+            for rows, part in parts(residuals, BLOCK):
+                out[rows] = np.rint(part * scale)
+            left[at] = _square(out) / scale**2 / square
+        elif square:
+            left[at] = 0.0
+        groups.append(_groups(out, of_ranks.gaps))
+    strata = np.array([_stratum(row, n) for row in covariates])
+    return Adjusted(matrix, tuple(groups), fitted, left, strata)
+
+
+def check_left(party: str, features: Sequence[str], adjusted: Adjusted) -> None:
+    """Refuse features that are functions of their covariates; `TableError` names them."""
+    few = [
+        (name, share) for name, share in zip(features, adjusted.left.tolist(), strict=True)
+        if share < LEAST_LEFT
+    ]  # fmt: skip
+    if few:
+        shares = ", ".join(f"{share:.1%} of {show(name)}" for name, share in few)
+        raise TableError(
+            f"{party}: adjust: {listed([name for name, _ in few])} "
+            f"{'is a function of its covariates' if len(few) == 1 else 'are functions of their covariates'}, "
+            f"which leave {shares}, and {LEAST_LEFT:.0%} is the least; leave it out (exclude), or adjust for "
+            "other columns"
+        )
+
+
+def _powers(covariates: NDArray[np.int32], groups: Sequence[Groups]) -> NDArray[np.int32]:
+    """Return x/n of each covariate, its square and its cube, as integers, (powers, n)."""
+    n = covariates.shape[1]
+    exponents = [
+        (x, exponent)
+        for x, of_column in zip(covariates, groups, strict=True)
+        for exponent in ((1,) if of_column.count + (of_column.gaps > 0) < 3 else (1, 2, 3))
+    ]
+    powers = zeros_like(covariates, (len(exponents), n), np.int32)
+    for (x, exponent), out in zip(exponents, powers, strict=True):
+        for rows, part in parts(x, BLOCK):
+            base = part / n
+            power = base
+            for _ in range(exponent - 1):
+                power = power * base
+            out[rows] = np.rint(power * _ONE)
+    return powers
+
+
+def _least_squares(
+    powers: NDArray[np.int32], features: NDArray[np.int32], means: Floats, n: int
+) -> tuple[Floats, int]:
+    """Return the weights of centred powers in the fit of each feature, (m, powers), and how many count."""
+    products, with_features = (inner_products(powers, some, _ONE) for some in (powers, features))
+    centred = products - n * np.outer(means, means)  # the sums of features are 0
+    moving = np.diag(centred) > _CONSTANT * np.diag(products)
+    lengths = np.sqrt(np.diag(centred)[moving])
+    values, vectors = np.linalg.eigh(centred[np.ix_(moving, moving)] / np.outer(lengths, lengths))
+    kept = values > _REPEATED
+    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T / np.outer(lengths, lengths)
+    weights = np.zeros((len(features), len(powers)))
+    weights[:, moving] = (inverse @ with_features[moving]).T
+    return weights, int(kept.sum())
+
+
+def _groups(residuals: NDArray[np.int32], gaps: int) -> Groups:
+    """Say of residuals whether they are constant and how skewed they are; otherwise they have no ties."""
+    n, sums = len(residuals), np.zeros(2)
+    for _, part in parts(residuals, BLOCK):
+        scaled = part / _ONE
+        sums += (scaled * scaled).sum(), (scaled * scaled * scaled).sum()
+    if not sums[0]:
+        return Groups(((n - gaps, 1),) if gaps < n else (), 0.0, gaps)
+    return Groups(((1, n - gaps),) if gaps < n else (), skewness_of(n, *map(float, sums)), gaps)
+
+
+def _square(row: NDArray[np.int32]) -> int:
+    """Return the squared length of integers, exactly."""
+    high = low = 0
+    for _, part in parts(row, BLOCK):
+        squares = np.square(part.astype(np.int64))
+        high, low = high + int((squares >> 32).sum()), low + int((squares & 0xFFFFFFFF).sum())
+    return (high << 32) + low
+
+
+def _stratum(x: NDArray[np.int32], n: int) -> NDArray[np.uint8]:
+    """Return the group of each row among tenths of a covariate's ranks; equal values are in one group."""
+    group = np.empty(n, np.uint8)
+    for rows, part in parts(x, STRIP):
+        group[rows] = (part.astype(np.int64) + n) * _STRATA // (2 * n)
+    return group
