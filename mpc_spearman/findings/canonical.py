@@ -91,11 +91,11 @@ class Canonical(Findings):
         return float(np.median(self.held["canonical"]["noise"]) * math.sqrt(self.n - 1))
 
     def headline(self) -> str:
-        said = [
+        tables = [
             f"{printable(str(source))} and {printable(self.copy.target)}{self._in_common(rows.iloc[0])}"
             for source, rows in self.held["canonical"].groupby(level="party", sort=False)
         ]
-        return "The tables of " + "; the tables of ".join(said)
+        return "The tables of " + "; the tables of ".join(tables)
 
     def _in_common(self, top: Any) -> str:
         """Say what a source's test and its largest canonical correlation show about two tables."""
@@ -117,12 +117,12 @@ class Canonical(Findings):
     def sections(self) -> list[Section]:
         known: Any = self.held["canonical"].dropna(subset="singular")
         about = "at most " if self.noise_ratio() >= _MUCH else ""
-        told: Any = known.dropna(subset="correlation")
+        above_chance: Any = known.dropna(subset="correlation")
         lines = [
             Line((printable(party), str(at), f"{about}{number(value, 2)}"), value)
-            for (party, at), value in told["correlation"].items()
+            for (party, at), value in above_chance["correlation"].items()
         ]
-        hidden = [
+        within_chance = [
             f"{'None' if len(rows) == len(known.loc[party]) else 'No other'} of the {len(known.loc[party])} "
             f"canonical correlations of {printable(party)} and {printable(self.copy.target)} can be told "
             "from chance."
@@ -147,6 +147,6 @@ class Canonical(Findings):
                 )
                 if lines
                 else None,
-                notes=[*hidden, *traces],
+                notes=[*within_chance, *traces],
             )
         ]

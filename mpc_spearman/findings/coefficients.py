@@ -230,9 +230,9 @@ class Coefficients(CoefficientTables):
         tested, count = int(pairs["q"].count()), int((pairs["q"] <= RATE).sum())
         if not tested:
             return []
-        said = []
+        sentences = []
         if count:
-            said.append(
+            sentences.append(
                 f"At most {percent(1 - self.plan.confidence)} of the intervals miss (false coverage rate)."
             )
         if self.n >= INTERVAL_ROWS and count < tested:
@@ -243,9 +243,9 @@ class Coefficients(CoefficientTables):
                 what = f"a coefficient of {number(least)} or more would be found in four of five samples"
             else:
                 what = "not even a coefficient near 1 would be found in four of five samples"
-            said.append(f"With {rows}, {what}.")
+            sentences.append(f"With {rows}, {what}.")
         beyond = [_BEYOND] if (self.matrix.abs() > 1).any(axis=None) else []
-        return [*said, *beyond, _INDEPENDENT]
+        return [*sentences, *beyond, _INDEPENDENT]
 
     def other_means(self) -> tuple[str, pd.Series[float]] | None:
         if self.own_rows or self.chosen:

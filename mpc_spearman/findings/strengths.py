@@ -92,8 +92,8 @@ class Strengths(Ranking):
         """Return the tables for means over several runs, ranked by values, and bounds of their errors."""
         features = pd.Index(list(parts[0].labels.target), dtype="object")
         tables: dict[str, Any] = {"strengths": pd.Series(mu, features), "counts": pd.Series(counts, features)}
-        of_each = np.array([part.held["counts"] for part in parts])
-        shares = of_each / np.maximum(of_each.sum(axis=0), 1)
+        run_counts = np.array([part.held["counts"] for part in parts])
+        shares = run_counts / np.maximum(run_counts.sum(axis=0), 1)
         if all("errors" in part.held for part in parts):
             # Bounds: the errors of the runs may go up and down together.
             bounds = sum(share * part.held["errors"] for share, part in zip(shares, parts, strict=True))
@@ -108,10 +108,10 @@ class Strengths(Ranking):
         """Compare; strengths may differ by this owner's noise, of whose draw others know only a bound."""
         if "strengths_noise" in numbers and self.plan.reveal == "strengths":
             shown, left = (self.held[name].to_numpy() for name in ("strengths", "strengths_noise"))
-            said, s = numbers["strengths"], numbers["strengths_noise"]
-            away = np.abs(shown - said) - REACH * np.sqrt(np.maximum(np.square(s) - np.square(left), 0.0))
+            sent, s = numbers["strengths"], numbers["strengths_noise"]
+            away = np.abs(shown - sent) - REACH * np.sqrt(np.maximum(np.square(s) - np.square(left), 0.0))
             differs = (away > s + numbers["errors"]).any() or (left > s).any()
-            if differs or not (np.isnan(shown) == np.isnan(said)).all():
+            if differs or not (np.isnan(shown) == np.isnan(sent)).all():
                 return False
             positions = estimators.positions(shown, self.plan.order)
             numbers = {**numbers, "strengths": shown, "strengths_noise": left, "positions": positions}
@@ -149,10 +149,10 @@ class Strengths(Ranking):
         return Findings.precision(self)
 
     def warnings(self) -> list[str]:
-        said = [result_warnings.noise("the strengths")] if self.noise_ratio() > 1 else []
+        warnings = [result_warnings.noise("the strengths")] if self.noise_ratio() > 1 else []
         if self.chosen is None:
-            return said
-        return [*result_warnings.chosen("features", self.chosen, len(self.held["strengths"])), *said]
+            return warnings
+        return [*result_warnings.chosen("features", self.chosen, len(self.held["strengths"])), *warnings]
 
     def headline(self) -> str:
         top = float(self.ranking["strength"][0])
@@ -160,7 +160,7 @@ class Strengths(Ranking):
             return "No feature has a defined strength"
         if "ranks" not in self.held:
             return self.first()
-        differing = self.found
+        differing = self.differing
         if not len(differing):
             return f"No feature differs from chance (smallest q {chance(self.held['ranks']['q'].min())})"
         count = f"{len(differing)} {self.among} differ{'s' * (len(differing) == 1)} from chance"
@@ -170,11 +170,13 @@ class Strengths(Ranking):
         return f"{count}, {size}; what ranks first by {self.mean}, {self.plan.order}, does not"
 
     @property
-    def found(self) -> pd.Index[Any]:
+    def differing(self) -> pd.Index[Any]:
         """The features that differ from chance, the strongest in size first."""
         q = self.held["ranks"]["q"]
-        found: Any = self.held["strengths"][q <= RATE].abs().sort_values(ascending=False, kind="stable").index
-        return found  # type: ignore[no-any-return]
+        features: Any = (
+            self.held["strengths"][q <= RATE].abs().sort_values(ascending=False, kind="stable").index
+        )
+        return features  # type: ignore[no-any-return]
 
     def first(self, verb: str = "ranks") -> str:
         """Name the feature that ranks first, by what criterion, and its strength."""
@@ -204,7 +206,7 @@ class Strengths(Ranking):
         if self.plan.strength != "mean" or "ranks" not in self.held:
             return ""
         positions = self.ranking.set_index("feature")["position"]
-        for size, name in enumerate(self.found, 1):
+        for size, name in enumerate(self.differing, 1):
             if positions[name] > size and (self.held["strengths"][name] < 0) == (
                 self.plan.order == "descending"
             ):
@@ -266,7 +268,7 @@ class Strengths(Ranking):
         table = Table(tuple(columns), lines, "ranking.csv", axis=f"strength, {self.mean}")
         by_sign = self.by_sign()
         notes = [*([by_sign] if by_sign else []), *notes]
-        nothing = "ranks" in self.held and not len(self.found)
+        nothing = "ranks" in self.held and not len(self.differing)
         return Section("Ranking", self.only_order() if nothing else lead, about, table, notes=notes)
 
 

@@ -86,12 +86,12 @@ def on_choice(plan: Plan, sizes: Sequence[tuple[int, int]]) -> list[str]:
     if k is None:
         return []
     factors = [factor_of_choice(plan, rows_needed(plan, *size), *size) for size in sizes]
-    of_each = ", ".join(
+    multiples = ", ".join(
         f"{source} × {target} columns {factor:.2g}{' (there are no more, so all)' if factor == 1 else ''}"
         for (source, target), factor in zip(sizes, factors, strict=True)
     )
     hint = ". Where it is above 1, leave it out or choose fewer" if max(factors) > 1 else ""
-    return [f"noise of the {k} strongest {what}, in multiples of the noise of all: {of_each}{hint}"]
+    return [f"noise of the {k} strongest {what}, in multiples of the noise of all: {multiples}{hint}"]
 
 
 def rows_needed(plan: Plan, source: int, target: int) -> int:

@@ -138,8 +138,8 @@ def r2_intervals(r2: Floats, s: Floats, k: Ints, n: Floats | int, confidence: fl
 
 def _beta(k: Ints, n: Floats | int, dispersion: Floats | float) -> tuple[Floats, Floats]:
     """Return the parameters of the beta distribution with the mean and variance of 1 - R²."""
-    of_both = ((n + 1) / dispersion - 2) / 2
-    return (n - 1 - k) / (n - 1) * of_both, k / (n - 1) * of_both
+    both_parameters = ((n + 1) / dispersion - 2) / 2
+    return (n - 1 - k) / (n - 1) * both_parameters, k / (n - 1) * both_parameters
 
 
 def _gamma(
