@@ -66,7 +66,7 @@ def _csv(keys: Mapping[str, object]) -> Iterator[str]:
         mark = keys["thousands"]
         yield f"# ? Numbers such as 1{mark}234 are read as 1234. Is {mark!r} no decimal mark?"
     if keys:
-        yield f"csv: {{{', '.join(f'{key}: {_value(value)}' for key, value in keys.items())}}}"
+        yield f"csv: {{{', '.join(f'{key}: {json.dumps(value)}' for key, value in keys.items())}}}"
 
 
 def _flags(about: Survey) -> Iterator[str]:
@@ -153,10 +153,6 @@ def scalar(text: str) -> str:
 def _code(text: str) -> str:
     """Write a value that may be a code: a number or a day as it is."""
     return text if re.fullmatch(r"-?[0-9.]+|[0-9]{4}-[0-9]{2}-[0-9]{2}", text) else scalar(text)
-
-
-def _value(value: object) -> str:
-    return str(value) if value in ("none",) else json.dumps(value)
 
 
 def _comment(text: str) -> list[str]:

@@ -171,6 +171,10 @@ def _doubt(steps: Sequence[Normalise], one: LikelyIds, other: LikelyIds) -> str:
 
 def why_none(one: LikelyIds, other: LikelyIds, names: tuple[str, str]) -> str:
     """Say why two tables may have no id in common: what one has before all its ids, or the ids' forms."""
+    if missing := [name for ids, name in zip((one, other), names, strict=True) if not ids.name]:
+        return (
+            f"no column of {' and '.join(missing)} identifies every row; write id: [...] of several columns"
+        )
     texts = [ids.text(["strip"]) for ids in (one, other)]
     for text, name, others in zip(texts, names, texts[::-1], strict=True):
         if start := _common_start(text):

@@ -37,8 +37,6 @@ _NO_VALUE = frozenset(
         *("#wert!", "#value!", "#div/0!", "#ref!", "#bezug!", "#name?", "#num!", "#zahl!", "inconnu"),
     )
 )
-
-
 _SOME = 2_000  # cells of a column show how numbers are written
 
 
@@ -49,11 +47,6 @@ class Reading:
     convert: Convert | None
     #: Cells that are no values, and how many rows have each.
     words: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def no_values(self) -> list[str]:
-        """Words that certainly stand for a missing value."""
-        return [word for word in self.words if word.lower() in _NO_VALUE]
 
     @property
     def unclear(self) -> dict[str, int]:
@@ -79,10 +72,8 @@ class Distinct:
 
     def some(self) -> Distinct:
         """Return at most some thousand of the cells."""
-        step = max(1, len(self.rows) // _SOME)
-        return Distinct(
-            self.name, self.cells.take(pa.array(np.arange(0, len(self.rows), step))), self.rows[::step]
-        )
+        places = np.arange(0, len(self.rows), max(1, len(self.rows) // _SOME))
+        return Distinct(self.name, self.cells.take(pa.array(places)), self.rows[places])
 
 
 def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:

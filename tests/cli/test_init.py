@@ -88,6 +88,8 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     assert own("decided.yaml").duplicates == {"x": "sum"}
     assert "# ? No column identifies every row" in Path("b.yaml").read_text()
     assert own("A.yaml").key == Path("A.key").absolute()
+    assert main(["init", "a.csv", "b.csv"]) == TableError.exit_code
+    assert "# ? No id is common: no column of b.csv identifies every row;" in Path("plan.yaml").read_text()
 
 
 @pytest.mark.usefixtures("here")
