@@ -90,7 +90,7 @@ def published(source: Ranks, target: Ranks) -> tuple[np.ndarray, int]:
     shapes = Shapes(source.n, {roster.sources[0]: source.m}, target.m)
     for owner, ranks in owners.items():
         said = stated[owner] = level.statements(ranks, owner.role, np.ones(ranks.m))
-        factors = level.factors(ranks, owner.role, shapes, said)
+        factors = level.factors(ranks, owner.role, shapes, said, np.ones(ranks.m))
         vectors.append(level.contribution(ranks, owner.role, shapes, said, factors).vectors.astype(float))
     scales = {
         owner: level.grid(owner.role, "ranges", source.n, len(said.constant), said.defined).scales(

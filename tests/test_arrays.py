@@ -87,7 +87,9 @@ def test_vectors_in_files_are_those_in_memory(
     stated, also = (level.statements(ranks, role, np.ones(3)) for ranks in both)
     assert (stated.vectors, stated.sum) == (also.vectors, also.sum)
     here, there = (
-        level.contribution(ranks, role, shapes, stated, level.factors(ranks, role, shapes, stated))
+        level.contribution(
+            ranks, role, shapes, stated, level.factors(ranks, role, shapes, stated, np.ones(ranks.m))
+        )
         for ranks in both
     )
     assert not isinstance(here.vectors, np.memmap)

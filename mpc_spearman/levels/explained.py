@@ -258,10 +258,12 @@ class Explained(Level):
             step = whitening.distances(k, ranks.n).step(distance) + rows_differ(self.plan)
         return replace(stated, defined=k, vectors=Stated((step,)))
 
-    def factors(self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements) -> Factors:
+    def factors(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, of_value: Floats
+    ) -> Factors:
         """Return one factor for all whitened columns: that by which rows lie too far apart."""
         if role not in self.whitening_roles:
-            return super().factors(ranks, role, shapes, stated)
+            return super().factors(ranks, role, shapes, stated, of_value)
         if not rows_differ(self.plan):
             return Factors(np.ones(ranks.m))
         allowed = self.grid(role, "ranges", ranks.n, ranks.m, stated.defined).scales(stated.vectors).widths[0]

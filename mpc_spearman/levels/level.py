@@ -156,14 +156,19 @@ class Level(ABC):
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid of ranges that a data party of so many features can state in a message field."""
 
-    def factors(self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements) -> Factors:
+    def factors(
+        self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, of_value: Floats
+    ) -> Factors:
         """Return the factors of a data party's vectors, from its ranks of the rows of the run.
 
-        Only the owner knows them, except where C computes exact coefficients and applies the factors.
+        A vector keeps within its stated range over `of_value`, (m,): the rest is for other vectors in which
+        the same value shows. Only the owner knows the factors, except where C computes exact coefficients and
+        applies them.
         """
         if not self.noisy:
             return Factors(np.ones(ranks.m))
-        allowed = column_grid(ranks.n, self.plan.estimator).scales(stated.vectors)
+        stated_scales = column_grid(ranks.n, self.plan.estimator).scales(stated.vectors)
+        allowed = replace(stated_scales, widths=stated_scales.widths / of_value)
         of_sum = sum_grid(ranks.n, ranks.m).scales(stated.sum)
         source, target = self.resolutions(shapes)
         return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)

@@ -19,6 +19,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.statements import Factors, Statements
+from mpc_spearman.protocols.load import value_factors
 from mpc_spearman.run import Run, step
 from mpc_spearman.statistics.columns import Floats
 
@@ -36,7 +37,7 @@ def encode(
     The factors are for the owner alone.
     """
     level, role = level_of(run.plan), run.roster.me.role
-    factors = level.factors(ranks, role, shapes, stated)
+    factors = level.factors(ranks, role, shapes, stated, value_factors(run.plan, table))
     left_out = level.left_out(ranks, role, stated)
     for warning in (weakened(table.features, factors), partly_left_out(table.features, left_out)):
         if warning:

@@ -92,16 +92,29 @@ def own_tables(
 
 
 def range_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
-    """Return by which factor an owner states each column's range larger, (m,): ``policy.range``.
+    """Return by which factor an owner states each column's range larger, (m,).
 
-    With ``privacy.unit: value``, where two people exchange one column's values, two flags of a column change:
-    √2 covers both.
+    It is that of ``policy.range``, times `value_factors`.
     """
-    more, flags = plan.owner(table.party).policy.range, Counter(table.nominal_columns)
-    of_pair = math.sqrt(2) if plan.privacy.unit == "value" else 1.0
+    more = plan.owner(table.party).policy.range
+    return np.array([more.get(name, 1.0) for name in table.features]) * value_factors(plan, table)
+
+
+def value_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
+    """Return how many times a vector's range is stated since a value shows in others as well, (m,).
+
+    It matters with ``privacy.unit: value``, where two people exchange one column's values. Two flags of a
+    column change: √2 covers both. If one of the two values is missing, a feature that says so changes as well
+    (``missing_flags``): another √2, for that and for the column.
+    """
+    if plan.privacy.unit != "value":
+        return np.ones(table.m)
+    flags = Counter(table.nominal_columns)
+    place_of = dict(zip(table.features, table.places, strict=False))
+    with_gaps = {place_of[name] for name in table.flags}
     return np.array(
         [
-            more.get(name, 1.0) * (of_pair if column and flags[column] > 1 else 1.0)
+            math.sqrt((2 if column and flags[column] > 1 else 1) * (2 if place_of[name] in with_gaps else 1))
             for name, column in zip(table.features, table.nominal_columns, strict=True)
         ]
     )

@@ -162,7 +162,7 @@ class Opened:
 
     def _contribution(self, owner: Party, ranks: Ranks) -> Any:
         stated = self.stated[owner]
-        factors = self.level.factors(ranks, owner.role, self.shapes, stated)
+        factors = self.level.factors(ranks, owner.role, self.shapes, stated, np.ones(ranks.m))
         return self.level.contribution(ranks, owner.role, self.shapes, stated, factors)
 
     def vectors(self) -> Any:

@@ -58,7 +58,7 @@ class Side:
             )
         shapes = Shapes(len(rows), {SOURCE: m}, m)
         self.stated: Statements = self.level.statements(whole, role, np.ones(len(columns)))
-        self.factors = self.level.factors(self.ranks, role, shapes, self.stated)
+        self.factors = self.level.factors(self.ranks, role, shapes, self.stated, np.ones(self.ranks.m))
         own = self.level.contribution(self.ranks, role, shapes, self.stated, self.factors)
         self.vectors, self.shapes = own.vectors.astype(float), shapes
         self.sent = self.level.sent_scales(self.stated, role)

@@ -165,6 +165,35 @@ def test_a_category_is_hidden_as_one_value(heard: Run) -> None:
     assert 0.6 * mu**2 < apart(before, after, "B") <= mu**2
 
 
+@pytest.mark.parametrize("columns", ["number", "categories", "chosen rows"])
+def test_a_value_that_shows_in_several_features_is_hidden_as_one(columns: str, heard: Run) -> None:
+    """Missing values that are features too; categories that are rarer in the rows a partner chooses."""
+    content = mapping(
+        reveal="coefficients",
+        alignment="intersect" if columns == "chosen rows" else "same",
+        privacy={"unit": "value"},
+        results={"target": "coefficients", "sources": "nothing", "precision": "statistical"},
+    )
+    content["parties"]["sources"][0] |= {"missing": "middle", "missing_flags": True}
+    values: Any = {
+        "number": [1.0, *[0.0] * 28, np.nan],
+        "categories": [*"vvvwww", *["u"] * 23, None],
+        "chosen rows": [*"v" * 80, *"w" * 80, *"u" * 40],
+    }[columns]
+    content["parties"]["sources"][0]["policy"]["min_rows"] = 3
+    if columns != "number":
+        content["parties"]["sources"][0]["encode"] = {"x": "flags"}
+    its, whole, mu, squares = load_plan(content), table(x=values), separation(2.0), list[float]()
+    rows = [0, 1, 2, 80, 81, 82, *range(160, 200)] if columns == "chosen rows" else [*range(30)]
+    target = whole[["id"]].iloc[rows].assign(y=np.arange(len(rows)) == 0).reset_index(drop=True)
+    before = heard(its, {"A": whole, "B": target}).copy()
+    for other in (rows[3], rows[-1]):
+        x = whole["x"].to_numpy(copy=True)
+        x[[0, other]] = x[[other, 0]]
+        squares.append(apart(before, heard(its, {"A": whole.assign(x=x), "B": target}), "B"))
+    assert 0.2 * mu**2 < max(squares) <= mu**2
+
+
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "ranking", "explained", "canonical"])
 def test_statements_are_the_same_whatever_rows_a_partner_chooses(level: str, heard: Run) -> None:
     rng = np.random.default_rng(6)

@@ -63,7 +63,7 @@ def stated(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
         return state(run, shapes)
     level, role = level_of(run.plan), run.roster.me.role
     statements = level.statements(ranks, role, np.ones(ranks.m))
-    factors = level.factors(ranks, role, shapes, statements)
+    factors = level.factors(ranks, role, shapes, statements, np.ones(ranks.m))
     own = level.contribution(ranks, role, shapes, statements, factors)
     return state(run, shapes, statements, own)
 
