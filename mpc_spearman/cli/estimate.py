@@ -18,7 +18,7 @@ from mpc_spearman.comparison import Link, on_network, per_run
 from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.table import after_handshake
 from mpc_spearman.comparison.variants import Size, Variant, variants
-from mpc_spearman.config import load_plan
+from mpc_spearman.config import Plan, Query, load_plan
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import progress
 from mpc_spearman.privacy.advice import advice
@@ -58,7 +58,8 @@ def run(parsed: argparse.Namespace) -> int:
     where = f"on this machine and {link}" if link else "on this machine"
     print(f"{variant.scheme}, {plan.reveal}: {size}, {where}, after start-up:")
     _show(estimated.table, link)
-    print(_margin(variant, size, estimated.rows), *advice(plan, parsed.features), sep="\n")
+    margin = f"{_margin(variant, size, estimated.rows)} {_reading(plan, suffix)}"
+    print(margin, *advice(plan, parsed.features), sep="\n")
     return 0
 
 
@@ -74,6 +75,15 @@ def _show(table: pd.DataFrame, link: Link | None) -> None:
         cells = (printable(str(name)), seconds, *(decimal(int(size)) for size in sizes))
         lines.append(("" if lines else time, *cells))
     print_table(("time", "party"), ("at work", "sent", "received", "memory"), lines)
+
+
+def _reading(plan: Plan, suffix: str) -> str:
+    """Return which tables were read in the runs."""
+    read = f"Tables are read from {'CSV' if suffix == '.csv' else 'Parquet'} files, and fit into memory"
+    parties = (plan.parties.target, *plan.parties.sources)
+    if any(isinstance(party.table, Query) for party in parties):
+        return f"{read}; the time that databases take to answer queries comes on top."
+    return f"{read}."
 
 
 def _margin(variant: Variant, size: Size, rows: Sequence[int]) -> str:

@@ -34,7 +34,6 @@ from mpc_spearman.data.refusals import EngineFailed, Unusable
 from mpc_spearman.files import private_folder, temporary_folder
 
 _CONNECT_SECONDS = 30  # libpq by itself waits for as long as the network does
-_BATCH = 1 << 18  # rows
 _SQLITE_CELLS = 1 << 20  # that are Python's at a time
 _SPILL = "mpc_spearman-spill-"
 _SPARK_PORT, _SPARK_RETRIES = 15002, 5
@@ -124,6 +123,10 @@ class Database(ABC):
 
     def settings(self) -> tuple[str, ...]:
         """Return the session's settings that decide what a query's answer is."""
+        with in_words(self.name):
+            return self._settings()
+
+    def _settings(self) -> tuple[str, ...]:
         return ()
 
     @abstractmethod
@@ -228,7 +231,7 @@ class _PostgreSQL(Database):
         self._cursor = opened.enter_context(closing(connection.cursor()))
         self._cursor.execute("SET TRANSACTION READ ONLY")
 
-    def settings(self) -> tuple[str, ...]:
+    def _settings(self) -> tuple[str, ...]:
         settings = ", ".join(f"current_setting('{name}')" for name in _SETTINGS)
         query = f"SELECT current_user::text, array_to_string(current_schemas(true), ','), {settings}"
         (row,) = self._rows(query)
@@ -347,10 +350,9 @@ class _Spark(Database):
         opened.callback(self._session.stop)
         self._session.client.set_retry_policies([DefaultPolicy(max_retries=_SPARK_RETRIES)])
 
-    def settings(self) -> tuple[str, ...]:
-        with in_words(self.name):
-            current = self._session.sql("SELECT current_user(), current_catalog(), current_schema()").first()
-            return (*current, *(self._session.conf.get(f"spark.sql.{name}") for name in _SPARK_SETTINGS))
+    def _settings(self) -> tuple[str, ...]:
+        current = self._session.sql("SELECT current_user(), current_catalog(), current_schema()").first()
+        return (*current, *(self._session.conf.get(f"spark.sql.{name}") for name in _SPARK_SETTINGS))
 
     def _columns(self, query: str) -> list[AnswerColumn]:
         columns = list[AnswerColumn]()

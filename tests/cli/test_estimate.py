@@ -28,6 +28,9 @@ def test_it_prints_a_line_for_each_party_and_its_accuracy(
     assert [party in line for party, line in zip("CBA", parties, strict=True)] == [True] * 3
     assert "40,000" in last
     assert "25 %" in last
+    assert last.endswith("Tables are read from CSV files, and fit into memory.")
+    asked = "parties.target.table={query: SELECT 1 AS id, order_by: id}"
+    assert "queries comes on top" in printed(capsys, asked, "--rows", "500", "--features", "3x3")
     assert "Measured" in printed(capsys, "rows=500", "--features", "3x3")  # rows of the plan
 
 

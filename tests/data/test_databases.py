@@ -286,3 +286,10 @@ def test_rows_of_a_query_with_one_id_become_one() -> None:
     keys = TableKeys.model_validate({"duplicates": {"x": "sum"}})
     table = read_table("B", Query(query=f"SELECT * FROM {rows}"), keys)
     assert (table.ids.to_pylist(), average(table)) == (["a", "b", "c"], [[2, 3, 1]])
+
+
+def test_listed_numbers_are_missing_in_every_type_of_number(ask: Ask) -> None:
+    for kind in ("money", "numeric", "numeric(9, 2)", "float4", "int2", "oid", "text", "char(9)"):
+        values = "('a', '9'), ('b', '3'), ('c', '1'), ('d', '2')"
+        query = f"SELECT id, x::{kind} AS x FROM (VALUES {values}) AS t (id, x)"
+        assert average(ask(query, missing="middle", missing_values=["9.0"])) == [[2.5, 3.5, 1.5, 2.5]], kind
