@@ -81,8 +81,9 @@ def main() -> None:
     heads = ["step of one party", "a cell", f"10⁹ rows of {ASKED_COLUMNS} columns, on one core"]
     sent = cost["bytes_sent"].sum() / (sizes[1] * 2 * COLUMNS)
     text = (
-        f"{measuring.table(heads, lines)}\nSlopes from {sizes[0]:,} to {sizes[1]:,} rows. Beside the other work "
-        f"of the machine, Spark answered {wall[1] / wall[2]:.1f} times as fast on two cores. Bytes sent: {sent:.1f} a cell. "
+        f"{measuring.table(heads, lines)}\nSlopes from {sizes[0]:,} to {sizes[1]:,} rows. "
+        f"Beside the other work of the machine, Spark answered {wall[1] / wall[2]:.1f} times as fast on two "
+        f"cores. Bytes sent: {sent:.1f} a cell. "
         f"{measuring.environment('pyarrow', 'numpy', load=load)}\n"
     )
     measuring.show(text, __file__, write=options.write, page=PAGE)

@@ -47,6 +47,21 @@ def test_ranks_of_spark_are_scipys_for_every_kind_of_column(ask: Ask, tmp_path: 
     )
 
 
+def test_a_folder_that_spark_writes_is_read_in_its_order(ask: Ask, tmp_path: Path) -> None:
+    rows = (
+        "SELECT id, hash(id) % 100 AS x, date_add(date'9990-01-01', int(id % 4000)) AS day FROM range(9000)"
+    )
+    with connect(Query(query="SELECT 1", connection=f"env:{ADDRESS}"), 0) as database:
+        session = database._session  # type: ignore[attr-defined]
+        session.sql(rows).orderBy("id").repartition(1).write.parquet(str(tmp_path / "one"))
+        session.sql(rows).repartition(7).orderBy("id").write.parquet(str(tmp_path / "several"))
+    asked = ask(rows, order_by="id")
+    for folder in ("one", "several"):
+        table = read_table("B", tmp_path / folder, TableKeys())
+        assert table.ids.to_pylist() == [str(i) for i in range(9000)] == asked.ids.to_pylist()
+        assert (table.ranks().matrix == asked.ranks().matrix).all()
+
+
 X = "VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null) AS t (id, x)"
 
 
