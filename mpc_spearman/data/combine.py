@@ -12,12 +12,11 @@ from math import fsum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mpc_spearman.arrays import Memory, blocks
+from mpc_spearman.arrays import Array, Mask, Memory, Rows, blocks
 from mpc_spearman.config.table_keys import Combination
-from mpc_spearman.data.cells import Array, Numbers, Rows
+from mpc_spearman.data.cells import Numbers
 from mpc_spearman.data.refusals import Unusable, at_rows
 
 _BLOCK = 1 << 18  # rows
@@ -52,11 +51,8 @@ def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memo
     Without `how` the cells of an id that are not missing must be equal. Sums are exact: decimal numbers in
     floating point are added as the decimals that they were written as, and others are rounded once.
     """
-    values, missing, kind = numbers.values, numbers.missing, numbers.kind
-    duration = numbers.type is not None and pa.types.is_duration(numbers.type)
-    known = memory.zeros((ids.count,), np.int64)
-    for of_row, _ in _known(values, missing, ids):
-        np.add.at(known, of_row, 1)
+    kind, cells = numbers.kind, _Cells(numbers.values, numbers.missing, ids, memory)
+    known = cells.known()
     if how == "count":
         return Numbers(known, np.zeros(ids.count, dtype=bool), "whole numbers")
     nothing = known == 0
@@ -64,98 +60,101 @@ def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memo
         raise Unusable(f"its cells are {kind}, for which duplicates can be count alone, not {how}")
     if how in ("sum", "mean"):
         wide = kind == "decimals" and numbers.type is None  # of which only the order is known
+        duration = numbers.type is not None and pa.types.is_duration(numbers.type)
         if wide or not (duration or kind in _NUMBERS):
             what = "decimals of more than 64 bits" if wide else kind
             raise Unusable(f"its cells are {what}, for which duplicates can be max, min or count, not {how}")
-        sums = _sums(values, missing, ids, memory)
+        sums = cells.sums()
         combined = sums if how == "sum" else sums / np.maximum(known, 1)
         return numbers._replace(values=combined, missing=nothing)
-    if how and numbers.categories:
-        raise Unusable(f"its categories have no order, so duplicates cannot be {how}; {_ADVICE}")
-    low, high = (_extreme(values, missing, ids, memory, pick) for pick in (np.minimum, np.maximum))
+    low, high = cells.extreme(np.minimum), cells.extreme(np.maximum)
     if how is None and (differ := (low != high) & ~nothing).any():
         what = at_rows(ids.first_rows[differ], "id", " whose rows have different values")
         raise Unusable(f"{what}; {_ADVICE}")
     return numbers._replace(values=low if how == "min" else high, missing=nothing)
 
 
-def _known(values: Array, missing: npt.NDArray[np.bool_], ids: IdRows) -> Iterator[tuple[Rows, Array]]:
-    """Yield the cells that are not missing, with the number of each one's id, a block at a time."""
-    for part in blocks(len(values), _BLOCK):
-        known = ~missing[part]
-        yield ids.of_row[part][known], values[part][known]
+@dataclass(frozen=True, eq=False, repr=False)
+class _Cells:
+    """The cells of a column, which are combined by their ids a block at a time."""
 
+    values: Array
+    missing: Mask
+    ids: IdRows
+    memory: Memory
 
-def _extreme(
-    values: Array,
-    missing: npt.NDArray[np.bool_],
-    ids: IdRows,
-    memory: Memory,
-    pick: np.ufunc,
-) -> Array:
-    """Return the least or the greatest cell of each id; 0 where all are missing."""
-    extreme = memory.zeros((ids.count,), values.dtype.type)
-    seen = memory.zeros((ids.count,), np.bool_)
-    for of_row, cells in _known(values, missing, ids):
-        new = ~seen[of_row]
-        extreme[of_row[new]] = cells[new]
-        seen[of_row[new]] = True
-        pick.at(extreme, of_row, cells)
-    return extreme
+    def _blocks(self) -> Iterator[tuple[Rows, Array]]:
+        """Yield the cells that are not missing, with the number of each one's id."""
+        for part in blocks(len(self.values), _BLOCK):
+            known = ~self.missing[part]
+            yield self.ids.of_row[part][known], self.values[part][known]
 
+    def _zeros(self, kind: Any) -> Array:
+        """Return a 0 for each id."""
+        return self.memory.zeros((self.ids.count,), kind)
 
-def _sums(values: Array, missing: npt.NDArray[np.bool_], ids: IdRows, memory: Memory) -> Array:
-    """Return the sum of each id's cells, of decimals in their last place; 0 where all are missing."""
-    if values.dtype.kind != "f":
-        sums = _added(values, missing, ids, memory, lambda cells: cells)
-        if sums is None:
-            raise Unusable("sums beyond 64 bits; use mean, or leave it out (exclude)")
-        return sums
-    places = _decimal_places(values, missing)
-    if places is not None:
-        scale = 10.0**places
-        sums = _added(values, missing, ids, memory, lambda cells: np.rint(cells * scale).astype(np.int64))
-        if sums is not None:
+    def known(self) -> Rows:
+        """Return how many cells of each id are not missing."""
+        known = self._zeros(np.int64)
+        for of_row, _ in self._blocks():
+            np.add.at(known, of_row, 1)
+        return known
+
+    def extreme(self, pick: np.ufunc) -> Array:
+        """Return the least or the greatest cell of each id; 0 where all are missing."""
+        extreme, seen = self._zeros(self.values.dtype.type), self._zeros(np.bool_)
+        for of_row, cells in self._blocks():
+            new = ~seen[of_row]
+            extreme[of_row[new]] = cells[new]
+            seen[of_row[new]] = True
+            pick.at(extreme, of_row, cells)
+        return extreme
+
+    def sums(self) -> Array:
+        """Return the sum of each id's cells, of decimals in their last place; 0 where all are missing."""
+        if self.values.dtype.kind != "f":
+            sums = self._added(lambda cells: cells)
+            if sums is None:
+                raise Unusable("sums beyond 64 bits; use mean, or leave it out (exclude)")
             return sums
-    of_row, cells = ids.of_row[~missing], values[~missing]
-    order = np.argsort(of_row, kind="stable")
-    starts = np.flatnonzero(np.diff(of_row[order], prepend=-1))
-    sums = memory.zeros((ids.count,), np.float64)
-    try:
-        for id_number, part in zip(of_row[order][starts], np.split(cells[order], starts[1:]), strict=True):
-            sums[id_number] = fsum(part)
-    except OverflowError:
-        raise Unusable("sums beyond the range of floating point") from None
-    return sums
+        places = self._decimal_places()
+        if places is not None:
+            scale = 10.0**places
+            sums = self._added(lambda cells: np.rint(cells * scale).astype(np.int64))
+            if sums is not None:
+                return sums
+        of_row, cells = self.ids.of_row[~self.missing], self.values[~self.missing]
+        order = np.argsort(of_row, kind="stable")
+        starts = np.flatnonzero(np.diff(of_row[order], prepend=-1))
+        sums = self._zeros(np.float64)
+        try:
+            for id_number, part in zip(
+                of_row[order][starts], np.split(cells[order], starts[1:]), strict=True
+            ):
+                sums[id_number] = fsum(part)
+        except OverflowError:
+            raise Unusable("sums beyond the range of floating point") from None
+        return sums
 
+    def _added(self, whole: Callable[[Array], Array]) -> Array | None:
+        """Add whole numbers, made of the cells by `whole`; None if a sum may not fit 64 bits."""
+        kind: Any = np.uint64 if self.values.dtype == np.uint64 else np.int64
+        sums, sizes = self._zeros(kind), self._zeros(np.float64)
+        for of_row, cells in self._blocks():
+            numbers = whole(cells)
+            np.add.at(sums, of_row, numbers)
+            np.add.at(sizes, of_row, np.abs(numbers.astype(np.float64)))
+        return None if (sizes >= np.iinfo(kind).max * (1 - 2.0**-20)).any() else sums
 
-def _added(
-    values: Array,
-    missing: npt.NDArray[np.bool_],
-    ids: IdRows,
-    memory: Memory,
-    whole: Callable[[Array], Array],
-) -> Array | None:
-    """Add whole numbers, made of the cells by `whole`; None if a sum may not fit 64 bits."""
-    kind: Any = np.uint64 if values.dtype == np.uint64 else np.int64
-    sums, sizes = memory.zeros((ids.count,), kind), memory.zeros((ids.count,), np.float64)
-    for of_row, cells in _known(values, missing, ids):
-        numbers = whole(cells)
-        np.add.at(sums, of_row, numbers)
-        np.add.at(sizes, of_row, np.abs(numbers.astype(np.float64)))
-    return None if (sizes >= np.iinfo(kind).max * (1 - 2.0**-20)).any() else sums
-
-
-def _decimal_places(values: Array, missing: npt.NDArray[np.bool_]) -> int | None:
-    """Return how many decimal places tell all numbers of a column; None if that many are not reliable."""
-    places = 0
-    for part in blocks(len(values), _BLOCK):
-        cells = values[part][~missing[part]]
-        largest = float(np.abs(cells).max(initial=0))
-        while largest * 10.0**places < _WHOLE and places <= _MOST_PLACES:
-            if (np.rint(cells * 10.0**places) / 10.0**places == cells).all():
-                break
-            places += 1
-        else:
-            return None
-    return places
+    def _decimal_places(self) -> int | None:
+        """Return how many decimal places tell all numbers apart; None if that many are not reliable."""
+        places = 0
+        for _, cells in self._blocks():
+            largest = float(np.abs(cells).max(initial=0))
+            while largest * 10.0**places < _WHOLE and places <= _MOST_PLACES:
+                if (np.rint(cells * 10.0**places) / 10.0**places == cells).all():
+                    break
+                places += 1
+            else:
+                return None
+        return places

@@ -198,4 +198,4 @@ def test_rows_of_one_id_must_have_one_category() -> None:
     differing = frame.assign(region=["south", *frame["region"][1:]])
     assert "rows have different values" in refusal(differing, duplicates={"y": "mean"})
     said = refusal(frame, duplicates={"y": "mean", "region": "max"})
-    assert "its categories have no order, so duplicates cannot be max" in said
+    assert "categories without an order, for which duplicates can be count alone, not max" in said
