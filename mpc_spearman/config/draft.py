@@ -20,6 +20,7 @@ from mpc_spearman.errors import PlanError
 
 # Most bytes of a file; the shared part has to fit into one message (`mpc_spearman.wire.messages.MAX_TEXT`).
 _LONGEST_FILE = 1 << 20
+_ROLES = ("coordinator", "target")  # of which a plan has one each
 # Keys that hold file names: of a data party, and of its policy.
 _PARTY_FILES = ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned")
 _POLICY_FILES = ("ledger", "approval")
@@ -112,13 +113,10 @@ class Draft:
 
         The author of the shared plan must not decide on another organisation's policy, ledger or files.
         """
-        places: list[Location] = [("coordinator",), ("target",)]
-        entries = self._parties()
-        places += [("sources", position) for position in range(len(entries) - 2)]
-        for place, entry in zip(places, entries, strict=True):
+        for place, entry in self._parties().items():
             advice = f"{shown(entry.get('name'))} writes it into its own local file (--local)"
             for key in [key for key in entry if key in of_party]:
-                self.report(("parties", *place, key), f"is local and no part of a shared plan; {advice}")
+                self.report((*place, key), f"is local and no part of a shared plan; {advice}")
         for section, keys in of_sections.items():
             content = self.data.get(section)
             for key in [key for key in keys if isinstance(content, dict) and key in content]:
@@ -138,24 +136,20 @@ class Draft:
         that have local keys, with these keys; `shared` are the keys of a party's entry that are not local.
         """
         file_party = local.data.pop("party", None)
-        names = [entry.get("name") for entry in self._parties()]
         name = party if file_party is None else file_party
         if party not in (None, name):
             local.report(
                 ("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}"
             )
-        elif name not in names:
+        elif not (places := [at for at, entry in self._parties().items() if entry.get("name") == name]):
             local.report(("party",), f"{shown(name)} is not a party of the plan {self.where}")
         elif shared_keys := local.data.keys() & set(shared):
             local.report((min(shared_keys),), f"is shared: only the shared plan can have it ({self.where})")
         else:
-            index = names.index(name)
-            roles: tuple[Location, ...] = (("coordinator",), ("target",), ("sources", index - 2))
-            below = ("parties", *roles[min(index, 2)])
             for key, value in local.data.items():
                 if key not in sections:
-                    self._parties()[index][key] = value
-                    self.origins[(*below, key)] = local.where
+                    self._parties()[places[0]][key] = value
+                    self.origins[(*places[0], key)] = local.where
                     continue
                 section = value if isinstance(value, dict) else {}
                 for inside in section.keys() - set(sections[key]):
@@ -166,20 +160,21 @@ class Draft:
 
     def data_parties(self) -> list[dict[Any, Any]]:
         """Return the target's and the sources' entries, as far as the draft has them."""
-        return [party for party in self._parties()[1:] if party]
+        return [party for party in [*self._parties().values()][1:] if party]
 
     def approvers(self) -> dict[str, Any]:
         """Return ``policy.approved_by`` of each data party, by the party's name."""
         return {str(party.get("name")): _policy(party).get("approved_by") for party in self.data_parties()}
 
-    def _parties(self) -> list[dict[Any, Any]]:
-        """Return all parties' entries, the coordinator's first; an empty mapping for each that is none."""
+    def _parties(self) -> dict[Location, dict[Any, Any]]:
+        """Return all parties' entries by their places, C's first; an empty mapping for each that is none."""
         parties = self.data.get("parties")
         parties = parties if isinstance(parties, dict) else {}
         sources = parties.get("sources")
-        entries = [parties.get("coordinator"), parties.get("target")]
-        entries += sources if isinstance(sources, list) else []
-        return [entry if isinstance(entry, dict) else {} for entry in entries]
+        entries: dict[Location, object] = {("parties", role): parties.get(role) for role in _ROLES}
+        for position, source in enumerate(sources if isinstance(sources, list) else ()):
+            entries["parties", "sources", position] = source
+        return {place: entry if isinstance(entry, dict) else {} for place, entry in entries.items()}
 
     def set_table(self, party: str, file: Path | None) -> None:
         """Replace the table of the data party of that name; None removes it."""
@@ -201,7 +196,7 @@ class Draft:
             *product(self.data_parties(), _PARTY_FILES),
             *product(policies, _POLICY_FILES),
             *product(tables, ("path",)),
-            *product(self._parties(), ("key",)),
+            *product(self._parties().values(), ("key",)),
         )
         for section, key in files:
             file = section.get(key)

@@ -8,9 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from mpc_spearman.config.fields import Count, Flag, Number, Section, Text, flag, page_text, setting, whole
 from mpc_spearman.config.levels import Reveal, granted_by_default
-from mpc_spearman.config.parties import (
-    Parties,
-)
+from mpc_spearman.config.parties import Parties
 from mpc_spearman.config.sections import (
     Alignment,
     Estimator,
