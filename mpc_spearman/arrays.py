@@ -39,6 +39,8 @@ _SEGMENT = 1 << 26  # bytes of a file that several small arrays share
 _SHARE = 8  # a table may take one eighth of the machine's memory
 
 Array = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]  # of a table, by their places
 Some = TypeVar("Some", bound=np.generic)
 
 

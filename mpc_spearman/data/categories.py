@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory
-from mpc_spearman.data.cells import Mask, Numbers, Rows
+from mpc_spearman.arrays import Mask, Memory, Rows
+from mpc_spearman.data.cells import Numbers
 from mpc_spearman.data.choice import check_length
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import mask

@@ -23,22 +23,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory
+from mpc_spearman.arrays import Array, Mask, Memory, Rows
 from mpc_spearman.config.table_keys import Convert, Csv, TableKeys
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.notation import DATE, TIME, ZONE, Notation, mask, matches
+from mpc_spearman.data.notation import DATE, NOTATIONS, TIME, ZONE, Notation, mask, matches
 from mpc_spearman.data.refusals import Unusable, at_rows
 
 _WHOLE = r"^[+-]?[0-9]+$"
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 TRUTHS = (r"(?i)^(true|false)$", r"(?i)^(yes|no)$")
-# Notations to suggest if cells are not numbers in the plan's: decimal mark, thousands.
-_NOTATIONS: tuple[dict[str, Any], ...] = (
-    {"decimal": ","},
-    {"thousands": ","},
-    {"thousands": ".", "decimal": ","},
-    *({"thousands": mark, "decimal": point} for mark in " '" for point in ".,"),
-)
 _AT_TIME, _IN_ZONE = TIME + "$", TIME + ZONE + "$"
 _TIMES = {DATE: pa.date32(), _AT_TIME: pa.timestamp("us"), _IN_ZONE: pa.timestamp("us", "UTC")}
 _KINDS = {
@@ -56,10 +49,6 @@ MOST_CATEGORIES = 12  # categories of a text column that may have an order
 INFINITE = "; if they mean missing values, list inf or -inf under missing_values, else leave those rows out"
 #: The same where no text could stand for them.
 NO_INFINITE = "; make such cells null, or leave those rows out"
-
-Array = npt.NDArray[Any]
-Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 
 
 class Numbers(NamedTuple):
@@ -267,9 +256,10 @@ class Cells:
         said = at_rows(rows[wrong], "non-numeric value")
         cells = text.filter(pa.array(wrong))
         readings = []
-        for reading in _NOTATIONS:
-            new = {key: mark for key, mark in reading.items() if mark != getattr(self._csv, key)}
-            notation = Notation(Csv(**reading))
+        for reading in (Csv(**keys) for keys in NOTATIONS):
+            marks = {"thousands": reading.thousands, "decimal": reading.decimal}
+            new = {key: mark for key, mark in marks.items() if mark not in (None, getattr(self._csv, key))}
+            notation = Notation(reading)
             there = [notation.mark if key == "thousands" else re.escape(mark) for key, mark in new.items()]
             used = all(matches(cells, mark).any() for mark in there)
             if used and notation.matches(cells).all():

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory
+from mpc_spearman.arrays import Array, Mask, Memory
 from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data.categories import CategoryCells
-from mpc_spearman.data.cells import INFINITE, NO_INFINITE, Array, Cells, Mask, Numbers, since
+from mpc_spearman.data.cells import INFINITE, NO_INFINITE, Cells, Numbers, since
 from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.refusals import Unusable, at_rows

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Mask
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.notation import DAY_AND_TIME, Mask, Notation, mask, matches, shortest
+from mpc_spearman.data.notation import DAY_AND_TIME, Notation, mask, matches, shortest
 from mpc_spearman.data.refusals import show
 
 _MOST_NAMED = 10

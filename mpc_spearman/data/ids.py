@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory, blocks
+from mpc_spearman.arrays import Mask, Memory, Rows, blocks
 from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.cells import buffers_of, keep_text, large_text
 from mpc_spearman.data.columns import is_text, named, storage
@@ -29,8 +29,6 @@ from mpc_spearman.files import read_or_create_key
 
 #: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
 NO_WIDTH = "[\u00ad\u200b-\u200d\u2060\ufeff]"
-Mask = npt.NDArray[np.bool_]
-Rows = npt.NDArray[np.int64]
 _AT_ONCE, _PART = 1 << 20, 1 << 22  # ids
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Numbers that a table of another program may hold as 7: with a point, an exponent or a sign.

@@ -6,13 +6,11 @@ import re
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mpc_spearman.arrays import Mask
 from mpc_spearman.config.table_keys import Convert, Csv
-
-Mask = npt.NDArray[np.bool_]
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 DATE = f"^{_DATE}$"
@@ -27,6 +25,13 @@ _ALIKE = {" ": SPACES, "'": "'\u2019"}
 _DAY = r"^([0-9]{1,2})[./-]([0-9]{1,2})[./-]([0-9]{4})([T ].*)?$"
 _PADDED = r"^([0-9]{4})-0?([0-9]{2})-0?([0-9]{2})"
 _ONE_DIGIT_HOUR = r"([T ])([0-9]:)"
+#: How numbers of a table may be written but for the usual way, as keys of ``csv``.
+NOTATIONS: tuple[dict[str, Any], ...] = (
+    {"decimal": ","},
+    {"thousands": ","},
+    {"thousands": ".", "decimal": ","},
+    *({"thousands": mark, **decimal} for mark in " '" for decimal in ({}, {"decimal": ","})),
+)
 _UNIT = r"([A-Z]{0,3}\p{Sc}|[A-Z]{3}|kr|Kč|zł|Ft)"
 
 

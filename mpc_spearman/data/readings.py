@@ -14,21 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory
+from mpc_spearman.arrays import Mask, Memory
 from mpc_spearman.config.table_keys import Convert, Csv, TableKeys
-from mpc_spearman.data.cells import MOST_CATEGORIES, TRUTHS, Cells, Mask
+from mpc_spearman.data.cells import MOST_CATEGORIES, TRUTHS, Cells
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.notation import DAY_AND_TIME, SPACES, Notation, matches
+from mpc_spearman.data.notation import DAY_AND_TIME, NOTATIONS, SPACES, Notation, matches
 from mpc_spearman.data.refusals import Unusable
 
-#: How numbers of a table may be written, the usual way first.
-_NOTATIONS: tuple[dict[str, Any], ...] = (
-    {},
-    {"decimal": ","},
-    {"thousands": ","},
-    {"thousands": ".", "decimal": ","},
-    *({"thousands": mark, **decimal} for mark in " '" for decimal in ({}, {"decimal": ","})),
-)
 #: What people and spreadsheets write where there is no value, in lower case.
 _NO_VALUE = frozenset(
     (
@@ -107,7 +99,7 @@ def notation_of(columns: Collection[Distinct]) -> dict[str, Any]:
         )
 
     # Of equal ones the first.
-    return max((keys for keys in _NOTATIONS if not keys or occurs(Csv(**keys))), key=values)
+    return max(({}, *(keys for keys in NOTATIONS if occurs(Csv(**keys)))), key=values)
 
 
 def _has(column: Distinct, mark: str) -> bool:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mpc_spearman.arrays import Memory
+from mpc_spearman.arrays import Array, Mask, Memory
 from mpc_spearman.config.table_keys import TableKeys
-from mpc_spearman.data.cells import Array, Mask, Numbers
+from mpc_spearman.data.cells import Numbers
 from mpc_spearman.data.columns import ColumnReader
 from mpc_spearman.data.combine import IdRows, combine
 from mpc_spearman.data.gaps import Codes

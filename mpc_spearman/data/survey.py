@@ -18,9 +18,8 @@ from mpc_spearman.config import Policy
 from mpc_spearman.config.table_keys import Csv, TableKeys
 from mpc_spearman.data.categories import flags_of
 from mpc_spearman.data.cells import Numbers
-from mpc_spearman.data.columns import ColumnReader, is_text
+from mpc_spearman.data.columns import is_text
 from mpc_spearman.data.combine import IdRows, combine
-from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.likely_ids import LikelyIds, is_row_numbers, likely_ids
 from mpc_spearman.data.readings import Distinct, Reading, notation_of, reading
 from mpc_spearman.data.refusals import Unusable, show
@@ -66,8 +65,7 @@ class Survey:
 def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
     """See what each column of a table holds, before there is a plan for it."""
     try:
-        source, csv = _opened(table)
-        places = [place for place, name in enumerate(source.names) if str(name).strip()]
+        source, places, csv = _opened(table)
         columns, cells = dict[str, Column](), dict[str, pa.ChunkedArray]()
         for done, place in enumerate(places):
             tick(done, len(places))
@@ -87,10 +85,10 @@ def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
     return Survey(table, source.n, csv, ids, tuple(map(_useful, every)), readings)
 
 
-def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
+def _opened(table: Path) -> tuple[Source, list[int], dict[str, Any]]:
     """Open and read a table; if it is CSV of another kind than its name says, by the first that fits.
 
-    Also return how it is written, as keys of ``csv``.
+    Also return the places of columns that have a name, and how it is written, as keys of ``csv``.
     """
     first = None
     for csv in _dialects(table):
@@ -99,7 +97,7 @@ def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
             if len(source.names) > 1:
                 places = [place for place, name in enumerate(source.names) if str(name).strip()]
                 source.prepare(places, places)
-                return source, csv
+                return source, places, csv
         except Unusable as unusable:  # as for a quote that is misplaced between other separators
             first = first or unusable
     raise first or Unusable("it has one column only")
@@ -116,11 +114,7 @@ def _dialects(table: Path) -> Iterator[dict[str, Any]]:
         encodings = ["utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-16-le", None]
     for encoding in encodings:
         for mark in (None, ";", "\t", "|"):
-            yield {
-                key: value
-                for key, value in (("delimiter", mark), ("encoding", encoding))
-                if value is not None
-            }
+            yield {key: value for key, value in (("delimiter", mark), ("encoding", encoding)) if value}
 
 
 def _readings(
@@ -168,15 +162,13 @@ def _as_categories(column: Column, cells: pa.ChunkedArray) -> Column:
     if not isinstance(words, list) or any(word.lower() == "none" for word in words):
         return column
     keys, rows = TableKeys(encode={column.name: "flags"}), np.ones(len(cells), dtype=bool)
+    read = open_source(pa.table({column.name: cells}), keys, None).look(0)
     try:
-        reader = ColumnReader(keys, Codes(keys), Memory(), len(cells))
-        numbers = reader.numbers(column.name, lambda: cells.chunks)
-        flags = flags_of(column.name, numbers.values, numbers.categories, rows, Policy().min_rows)
+        flags = flags_of(column.name, read.values.astype(np.int16), read.categories, rows, Policy().min_rows)
     except Unusable:
         return column
     names = tuple(name.removeprefix(f"{column.name}=") for name in flags.categories_of)
-    values, missing, kind, *_ = numbers
-    return replace(column, problem="", kind=kind, values=values, missing=missing, categories=names)
+    return replace(read, fix=column.fix, categories=names)
 
 
 def _useful(column: Column) -> Column:

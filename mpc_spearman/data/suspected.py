@@ -13,10 +13,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mpc_spearman.arrays import blocks
+from mpc_spearman.arrays import Array, Mask, blocks
 from mpc_spearman.data.notation import shortest
 
 # How many of the lowest and the highest values are looked at.
@@ -26,12 +25,8 @@ _CODE = re.compile(r"-?(7+|8+|9+|9+[678])(\.0+)?|-[1-6](\.0+)?")
 _NEGATIVE = re.compile(r"-([1-9]|7+|8+|9+|9+[678])(\.0+)?")
 _FEW, _BLOCK, _SAMPLE = 3, 1 << 18, 1 << 12
 
-Array = npt.NDArray[Any]
 
-
-def suspected(
-    values: Array, missing: npt.NDArray[np.bool_], kind: pa.DataType | None
-) -> list[tuple[str, int]]:
+def suspected(values: Array, missing: Mask, kind: pa.DataType | None) -> list[tuple[str, int]]:
     """Return values of a column that may be codes, as a plan would list them, and how many cells have each.
 
     `kind` is the type of Arrow that whole numbers stand for, if they are no numbers.
@@ -95,10 +90,8 @@ def _written(value: Any, kind: pa.DataType | None) -> str:
         return f"{Decimal(int(value)).scaleb(-kind.scale):f}"
     number = pa.scalar(int(value), pa.int64())
     number = number.cast(pa.int32()) if kind.bit_width == 32 else number
-    text: str = shortest(pa.array([number.cast(kind).cast(pa.string()).as_py()], pa.large_string()))[
-        0
-    ].as_py()
-    return text
+    text = pa.array([number.cast(kind).cast(pa.string()).as_py()], pa.large_string())
+    return str(shortest(text)[0])
 
 
 def said_of(codes: Sequence[tuple[str, int]]) -> str:

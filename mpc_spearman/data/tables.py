@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory, blocks
+from mpc_spearman.arrays import Mask, Memory, blocks
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
@@ -45,7 +45,6 @@ _AT_ONCE = 1 << 20  # rows
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
 _NEEDED = f"a rank correlation needs at least {MIN_ROWS}"
 
-Mask = npt.NDArray[np.bool_]
 #: Called with how many columns are done, and how many there are.
 Tick = Callable[[int, int], None]
 
