@@ -39,7 +39,7 @@ def table_keys(table: str, about: Survey, steps: Sequence[Normalise]) -> list[st
 
 def _ids(about: Survey, steps: Sequence[Normalise]) -> Iterator[str]:
     if not about.ids.name:
-        yield "# ? No column identifies every row. Which columns together do?"
+        yield "# ? Which column identifies people? If none does alone, which columns together?"
         yield "# id: [name, birth_date]"
         return
     if about.ids.doubt:
@@ -129,14 +129,16 @@ def _left_out(about: Survey) -> Iterator[str]:
         asks = column.fix or column.name in about.readings
         asks = asks or any(key in column.problem for key in ("convert", "csv."))
         yield f"  - {scalar(column.name)}  # {'? ' if asks else ''}{printable(column.problem)}"
-    yield from _orders(left_out)
+    yield from _orders(left_out, any(column.categories for column in about.used))
 
 
-def _orders(left_out: Iterable[Column]) -> Iterator[str]:
+def _orders(left_out: Iterable[Column], begun: bool) -> Iterator[str]:
+    """Yield the orders that columns of text may have; `begun` if ``encode`` already stands above."""
     ordered = [(column.name, column.fix["encode"]) for column in left_out if "encode" in column.fix]
     if ordered:
-        yield "# Text with few values. List them in their order, lowest first; without an order, write flags."
-        yield "# encode:"
+        where = "under encode above" if begun else "here"
+        yield f"# Text with few values. List these {where}, lowest first; without an order, write flags."
+        yield from () if begun else ("# encode:",)
     yield from (f"#   {scalar(name)}: {_listed(categories)}" for name, categories in ordered)
 
 

@@ -25,9 +25,14 @@ from mpc_spearman.data.source import Column
 _FEW = 10  # rows
 _RARE = 0.1  # of the smaller table's ids, so many in common may be by chance
 _SOME = 10_000  # ids, to see their form
-# The name of a column of ids has one of these words, or an ending as in patientId; uric_acid is none.
-_WORDS = "id|ids|key|nr|no|number|mrn|pid|uid|uuid|patient|person|subject|participant|member|insured"
-_ID = re.compile(rf"(?i:(^|[^a-z])({_WORDS})([^a-z]|$))|[a-z](Id|ID|Nr|No)$")
+_MANY = 20  # rows of one id on average, at most
+# The name of a column of ids has one of these words, or an ending as in patientId, personid or Kundennr;
+# uric_acid is none.
+_PERSON = "patient|person|subject|participant|member|insured"
+_WORDS = f"id|ids|key|nr|no|number|nummer|mrn|pid|uid|uuid|{_PERSON}"
+_ID = re.compile(
+    rf"(?i:(^|[^a-z])({_WORDS})([^a-z]|$)|(nr|nummer)\.?$|({_PERSON})(en)?id$)|[a-z](Id|ID|Nr|No)$"
+)
 # What may be done to ids, least first.
 _STEPS: tuple[tuple[Normalise, ...], ...] = (
     (),
@@ -98,7 +103,10 @@ def likely_ids(columns: Mapping[str, Column], cells: Mapping[str, pa.ChunkedArra
     named = {name for name in copies if _ID.search(name)}
     likely = [name for name in copies if name == "id" or name in named or not copies[name]]
     if not likely:
-        return LikelyIds("", pa.chunked_array([], pa.large_string()), "", {})
+        many = [name for name in copies if _MANY * pc.count_distinct(cells[name]).as_py() >= len(cells[name])]
+        return LikelyIds(
+            "", pa.chunked_array([], pa.large_string()), "", {name: cells[name] for name in many}
+        )
     best, *others = sorted(
         likely, key=lambda name: (name in counted, name != "id", name not in named, copies[name] > 0)
     )
@@ -142,15 +150,16 @@ def _each(ids: LikelyIds) -> list[LikelyIds]:
 
 
 def _match(one: LikelyIds, other: LikelyIds) -> Match:
-    best, fewest = Match((), 0), min(len(one.cells), len(other.cells))
+    best, few = Match((), 0), 0.0
     for steps in (*_STEPS, *_DIGITS):
         left, right = (pc.unique(ids.text(steps)) for ids in (one, other))
         if pc.any(pc.equal(left, "")).as_py() or pc.any(pc.equal(right, "")).as_py():
             continue  # ids without a digit become empty
+        rare = _RARE * min(len(left), len(right))
         common = int(pc.sum(pc.is_in(left, value_set=right)).as_py() or 0)
-        if common > (max(1.5 * best.common, _RARE * fewest) if "digits" in steps else best.common):
-            best = Match(steps, common, _doubt(steps, one, other))
-    if 0 < best.common < _RARE * fewest:
+        if common > (max(1.5 * best.common, rare) if "digits" in steps else best.common):
+            best, few = Match(steps, common, _doubt(steps, one, other)), rare
+    if 0 < best.common < few:
         return replace(
             best, doubt=f"{best.doubt} Only few ids are common: are these the right columns?".strip()
         )
@@ -182,6 +191,11 @@ def why_none(one: LikelyIds, other: LikelyIds, names: tuple[str, str]) -> str:
             if common := pc.sum(pc.is_in(pc.unique(bare), value_set=pc.unique(others))).as_py():
                 more = f"without that {common:,} would be common: remove it there"
                 return f"all ids of {name} begin with {start!r}; {more}"
+    for ids, name in zip((one, other), names, strict=True):
+        if not ids.name:
+            return (
+                f"{name} has no column that seems to hold ids: which column does, or which columns together?"
+            )
     forms = [f"{name} has ids such as {_form(text)}" for text, name in zip(texts, names, strict=True)]
     return (
         f"{' and '.join(forms)} (A stands for a letter, 9 for a digit): are these the right columns of ids?"
@@ -199,4 +213,4 @@ def _form(text: pa.LargeStringArray) -> str:
     """Return the form that most ids have, such as AA-9999."""
     some = text.slice(0, _SOME).to_pylist()
     forms = Counter(re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", one)) for one in some)
-    return repr(forms.most_common(1)[0][0][:40]) if forms else "none"
+    return repr(forms.most_common(1)[0][0][:40])

@@ -68,7 +68,9 @@ def test_text_with_few_values_becomes_flags_where_categories_are_large_enough() 
     party = own("A.yaml")
     assert party.encode == {"sex": "flags", "site": "flags"}
     assert party.exclude == ("rare", "pain")  # too few of one value; a word that may stand for no value
-    assert "#   pain: [mild, none]" in Path("A.yaml").read_text()
+    text = Path("A.yaml").read_text()
+    assert "# Text with few values. List these under encode above" in text  # a second encode is refused
+    assert "#   pain: [mild, none]" in text
     table = read_table("A", Path("a.csv"), party, fewest=party.policy.min_rows)
     assert table.features == ("sex=M", "site=a", "site=b", "site=c")
 
@@ -86,7 +88,7 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     assert own("A.yaml").duplicates == "error"  # which is not decided for the owner
     Path("decided.yaml").write_text(text.replace("# duplicates: {x: HOW}", "duplicates: {x: sum}"))
     assert own("decided.yaml").duplicates == {"x": "sum"}
-    assert "# ? No column identifies every row" in Path("b.yaml").read_text()
+    assert "# ? Which column identifies people?" in Path("b.yaml").read_text()
     assert own("A.yaml").key == Path("A.key").absolute()
     assert main(["init", "a.csv", "b.csv"]) == TableError.exit_code
     assert "# ? No id is common: no column of b.csv identifies every row;" in Path("plan.yaml").read_text()
@@ -105,6 +107,8 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
         ({"uric_acid": "real", "code": "text"}, "code", True),
         ({"paid": "real", "covid": "real", "insured": "text"}, "insured", False),
         ({"patientId": "text", "case_id": "text"}, "patientId", True),
+        ({"code": "text", "Versichertennr": "text"}, "Versichertennr", False),
+        ({"code": "text", "personid": "text", "steroid": "real"}, "personid", False),
         ({"id": "text", "x": "real"}, "id", False),
     ],
 )
@@ -300,6 +304,19 @@ def test_other_columns_are_tried_if_the_likeliest_have_no_id_in_common() -> None
         "# ? Of all columns that may be ids only these have any in common." in Path("plan.yaml").read_text()
     )
     assert read_table("A", Path("a.csv"), plan.owner("A")).features == ("patient", "x")
+
+
+@pytest.mark.usefixtures("here")
+def test_a_column_of_repeated_ids_is_found_by_what_the_other_table_has() -> None:
+    rng = np.random.default_rng(3)
+    people = rng.choice(10**6, 40, replace=False)
+    pd.DataFrame({"vsnr_alt": np.repeat(people, 3), "claims": np.tile(range(6), 20)}).to_csv(
+        "a.csv", index=False
+    )
+    pd.DataFrame({"id": people[:30], "y": rng.normal(size=30)}).to_csv("b.csv", index=False)
+    assert main(["init", "a.csv", "b.csv"]) == 0
+    assert load_plan("plan.yaml").owner("A").id == ("vsnr_alt",)
+    assert "# ? 40 of 40 ids have several rows." in Path("plan.yaml").read_text()
 
 
 @pytest.mark.usefixtures("here")
