@@ -51,7 +51,7 @@ _STATES = {
     "25P0": _ENDED,
     "26000": _POOL,
     "42501": "the database's user has no right to read this",
-    "42601": "it is not SQL, or not one SELECT",
+    "42601": "it is not SQL, or not one SELECT; names such as order need double quotes",
     "42702": "it names a column that two tables have, or gives two columns one name; rename one with AS",
     "42703": "it names a column that does not exist",
     "42883": "it calls, compares or sorts with types that have no such function or order: cast them",

@@ -26,7 +26,10 @@ from support.databases import ADDRESS, PASSWORD, Ask, average, command, into_sql
         ("SELECT id, g FROM visits FOR UPDATE", "it writes, but may only read (SQLSTATE 25006)"),
         ("SELECT id, nextval('visited') AS g FROM visits", "it writes, but may only read"),
         ("SELECT set_config('transaction_read_only', 'off', false) AS id, 1 AS x", "it refuses; its"),
-        ("SELECT id, g INTO more FROM visits", "it is not SQL, or not one SELECT"),
+        (
+            "SELECT id, g INTO more FROM visits",
+            "it is not SQL, or not one SELECT; names such as order need double quotes",
+        ),
         ("SELECT nosuch FROM visits", "it names a column that does not exist (SQLSTATE 42703)"),
         ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
         ("SELECT id, 1 / (g - g) AS g FROM visits", "a cell cannot be computed or converted as the query"),
@@ -44,7 +47,10 @@ def test_what_is_not_one_select_that_reads_is_refused_and_changes_nothing(
 @pytest.mark.parametrize(
     ("query", "why"),
     [
-        ("ATTACH 'more.db' AS more", "it is not SQL, or not one SELECT"),
+        (
+            "ATTACH 'more.db' AS more",
+            "it is not SQL, or not one SELECT; names such as order need double quotes",
+        ),
         ("SELECT id, load_extension('x') AS x FROM t", "it does more than a single SELECT may do"),
         ("SELECT * FROM nosuch", "it names a table that does not exist"),
         ("SELECT nosuch FROM t", "it names a column that does not exist"),

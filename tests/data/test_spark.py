@@ -118,7 +118,10 @@ def test_rows_of_spark_are_the_first_by_order_by(ask: Ask) -> None:
     [
         ("SELECT * FROM nosuch", "it names a table that does not exist (SQLSTATE 42P01)"),
         ("SELECT nosuch FROM range(3)", "it names a column that does not exist (SQLSTATE 42703)"),
-        ("WITH w AS (SELECT 1) INSERT INTO t SELECT * FROM w", "it is not SQL, or not one SELECT"),
+        (
+            "WITH w AS (SELECT 1) INSERT INTO t SELECT * FROM w",
+            "it is not SQL, or not one SELECT; names such as order need double quotes",
+        ),
         ("SELECT id, raise_error('SECRET') AS x FROM range(3)", "it refuses; its message is not shown"),
     ],
 )

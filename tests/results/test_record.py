@@ -105,6 +105,17 @@ def test_without_a_plan_the_keys_are_unproved(
     ]
 
 
+def test_the_record_of_a_rehearsal_is_compared_with_the_plan_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = settings()
+    run_in_memory(load_plan(plan), TABLES).results["C"].save(tmp_path / "C")
+    for confidence, answer in ((0.95, "ok "), (0.9, "NO ")):
+        code, said = verify(tmp_path / "C", capsys, {**plan, "confidence": confidence})
+        assert f"{answer} the plan's digest against your plan's" in said
+        assert (code, "NO  keys unproved" in said) == (RecordError.exit_code, True)
+
+
 def test_only_receivers_of_the_same_grant_can_compare_results(ended: Ended) -> None:
     record = Record.model_validate_json(content(ended.results["A1"])["record"])
     assert record.granted["A1"] == record.granted["A2"]
