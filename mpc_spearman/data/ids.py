@@ -34,6 +34,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 # Numbers that a table of another program may hold as 7: with a point, an exponent or a sign.
 _AS_TEXT = r"^(\+[0-9.]+|[+-]?[0-9]+\.[0-9]*|[+-]?[0-9.]+[eE][+-]?[0-9]+)$"
 _NUMBER = "^[1-9][0-9]*$"
+_MARKED = "^[0-9]+([-/ ][0-9]+)+$"
 _BLOCK = 1 << 16  # ids at a time
 _LABEL = b"mpc_spearman alignment 2"  # the digest of ids in a run's handshake is under other keys
 
@@ -262,6 +263,7 @@ def _odd(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
         "have zero-width characters (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
         "are not in Unicode's normal form NFC (normalise: [nfkc])": pc.not_equal(ids, nfc),
         "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
+        "have marks between digits (normalise: [digits])": pc.match_substring_regex(ids, _MARKED),
         "begin with 0, which others may have lost (normalise: [unpad])": pc.match_substring_regex(ids, "^0."),
         "have fewer digits than the longest, as if zeros were lost (normalise: [unpad])": pc.and_(
             pc.match_substring_regex(ids, _NUMBER), shorter

@@ -177,6 +177,8 @@ def test_likely_problems_of_ids_are_counted_and_no_id_is_shown():
         "1 begin with 0, which others may have lost (normalise: [unpad]), "
         "1 look like numbers written as text, such as 7.0 or 1e3",
     ]
+    marked = id_help(id_array(["12-345", "123/4", "K-7"]))
+    assert "2 have marks between digits (normalise: [digits])" in marked
     lost = id_array(["7", "80", "900", "p1"])
     assert id_help(lost[:2], lost[2:]) == (
         "Of the 2 ids here, 2 have fewer digits than the longest, as if zeros were lost (normalise: [unpad])"
