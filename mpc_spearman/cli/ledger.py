@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from textwrap import shorten, wrap
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from mpc_spearman.cli.arguments import path
@@ -67,7 +67,9 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _history(entries: Sequence[Entry]) -> Table:
     """Return a table with a row for each run and each partner that was forgotten, oldest first."""
-    table = Table("time", "plan", "rows", "columns", "who learnt what", box=None, pad_edge=False)
+    table = Table(
+        Column("time", no_wrap=True), "plan", "rows", "columns", "who learnt what", box=None, pad_edge=False
+    )
     charges = {entry.run.id: entry.run for entry in entries if isinstance(entry, Charge) and entry.run.id}
     starts = {entry.started.id: entry for entry in entries if isinstance(entry, Started)}
     ends = {entry.ended: entry for entry in entries if isinstance(entry, Ended)}

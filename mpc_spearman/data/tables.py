@@ -255,8 +255,8 @@ def _read(
         if twice := (used.keys() | flags.keys() | of_feature.keys()) & its.categories_of.keys():
             raise Unusable(f"encode: there is a column {show(min(twice))} already; exclude or rename it")
         of_feature |= dict.fromkeys(its.categories_of, its)
-    cautions = [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
-    cautions += [repeats] if repeats else []
+    cautions = [repeats] if repeats else []
+    cautions += [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
     cautions += [its.caution for its in category_flags.values() if its.caution]
     cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
     if unseen := source.unseen():
