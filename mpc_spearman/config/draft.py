@@ -63,7 +63,9 @@ class Draft:
         except OSError as error:
             raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError as error:
-            raise PlanError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+            raise PlanError(
+                f"{path}: not UTF-8 text (byte {error.start}); a plan is a YAML file in UTF-8"
+            ) from None
         except ValueError as error:
             raise PlanError(f"{path}: {error}") from None
         draft = cls(str(path), path.absolute().parent, content)
