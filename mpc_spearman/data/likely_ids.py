@@ -22,7 +22,7 @@ from mpc_spearman.data.ids import first_copies, id_text, repeated
 from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.source import Column
 
-_FEW = 10  # rows
+_FEW = 10  # rows, or ids in common
 _RARE = 0.1  # of the smaller table's ids, so many in common may be by chance
 _SOME = 10_000  # ids, to see their form
 _MANY = 20  # rows of one id on average, at most
@@ -132,14 +132,17 @@ def is_row_numbers(column: Column) -> bool:
 def matching(one: LikelyIds, other: LikelyIds) -> tuple[LikelyIds, LikelyIds, Match]:
     """Return the columns of ids of two tables that have most ids in common, and what makes them equal.
 
-    Columns other than the likeliest are only tried if these have no id in common.
+    Columns other than the likeliest are only tried if these have no id in common. If no column of a table is
+    likely, a column has to share many values: ages may all be among ids 1 to 1000.
     """
     match = _match(one, other)
     if match.common:
         return one, other, match
     pairs = [(left, right) for left in _each(one) for right in _each(other)]
     left, right, best = max(((*pair, _match(*pair)) for pair in pairs), key=lambda tried: tried[2].common)
-    if not best.common:
+    values = max(pc.count_distinct(ids.cells).as_py() for ids in (left, right))
+    least = 1 if one.name and other.name else max(_FEW, values / 4)
+    if best.common < least:
         return one, other, match
     doubt = "Of all columns that may be ids only these have any in common."
     return replace(left, doubt=doubt), replace(right, doubt=doubt), best
@@ -181,9 +184,8 @@ def _doubt(steps: Sequence[Normalise], one: LikelyIds, other: LikelyIds) -> str:
 def why_none(one: LikelyIds, other: LikelyIds, names: tuple[str, str]) -> str:
     """Say why two tables may have no id in common: what one has before all its ids, or the ids' forms."""
     if missing := [name for ids, name in zip((one, other), names, strict=True) if not ids.name]:
-        return (
-            f"no column of {' and '.join(missing)} identifies every row; write id: [...] of several columns"
-        )
+        which = f"no column of {' and '.join(missing)} seems to hold ids"
+        return f"{which}; write id: and the column that does, or id: [...] of several"
     texts = [ids.text(["strip"]) for ids in (one, other)]
     for text, name, others in zip(texts, names, texts[::-1], strict=True):
         if start := _common_start(text):
@@ -191,11 +193,6 @@ def why_none(one: LikelyIds, other: LikelyIds, names: tuple[str, str]) -> str:
             if common := pc.sum(pc.is_in(pc.unique(bare), value_set=pc.unique(others))).as_py():
                 more = f"without that {common:,} would be common: remove it there"
                 return f"all ids of {name} begin with {start!r}; {more}"
-    for ids, name in zip((one, other), names, strict=True):
-        if not ids.name:
-            return (
-                f"{name} has no column that seems to hold ids: which column does, or which columns together?"
-            )
     forms = [f"{name} has ids such as {_form(text)}" for text, name in zip(texts, names, strict=True)]
     return (
         f"{' and '.join(forms)} (A stands for a letter, 9 for a digit): are these the right columns of ids?"

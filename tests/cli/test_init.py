@@ -91,7 +91,7 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     assert "# ? Which column identifies people?" in Path("b.yaml").read_text()
     assert own("A.yaml").key == Path("A.key").absolute()
     assert main(["init", "a.csv", "b.csv"]) == TableError.exit_code
-    assert "# ? No id is common: no column of b.csv identifies every row;" in Path("plan.yaml").read_text()
+    assert "# ? No id is common: no column of b.csv seems to hold ids;" in Path("plan.yaml").read_text()
 
 
 @pytest.mark.usefixtures("here")
@@ -310,13 +310,14 @@ def test_other_columns_are_tried_if_the_likeliest_have_no_id_in_common() -> None
 def test_a_column_of_repeated_ids_is_found_by_what_the_other_table_has() -> None:
     rng = np.random.default_rng(3)
     people = rng.choice(10**6, 40, replace=False)
-    pd.DataFrame({"vsnr_alt": np.repeat(people, 3), "claims": np.tile(range(6), 20)}).to_csv(
-        "a.csv", index=False
-    )
+    pd.DataFrame({"who": np.repeat(people, 3), "claims": np.tile(range(6), 20)}).to_csv("a.csv", index=False)
     pd.DataFrame({"id": people[:30], "y": rng.normal(size=30)}).to_csv("b.csv", index=False)
     assert main(["init", "a.csv", "b.csv"]) == 0
-    assert load_plan("plan.yaml").owner("A").id == ("vsnr_alt",)
+    assert load_plan("plan.yaml").owner("A").id == ("who",)
     assert "# ? 40 of 40 ids have several rows." in Path("plan.yaml").read_text()
+    pd.DataFrame({"id": range(200), "y": rng.normal(size=200)}).to_csv("b.csv", index=False)
+    pd.DataFrame({"age": rng.integers(20, 60, 200), "x": rng.normal(size=200)}).to_csv("a.csv", index=False)
+    assert main(["init", "a.csv", "b.csv", "--out", "ages.yaml"]) == TableError.exit_code  # ages are no ids
 
 
 @pytest.mark.usefixtures("here")
