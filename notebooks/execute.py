@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 SMALL = {
     "walkthrough": "ROWS = 3000",
     "categories": "ROWS = 1000",
+    "adjusting": "ROWS = 1500",
     "cluster": "ROWS = 300",
     "cost_he_vs_mpc": """\
 LEVELS = ["differences"]

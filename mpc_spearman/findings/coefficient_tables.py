@@ -172,8 +172,9 @@ class CoefficientTables(Strengths):
         columns = pd.concat([described[~of_target], described[of_target & ~described.index.duplicated()]])
         tables = {"coefficients": matrix, "columns": columns}
         if in_words(copy.plan):
-            adjustments = pd.concat([part.held["adjustment"] for part in parts])
-            tables["adjustment"] = adjustments[~adjustments.index.duplicated()].reindex(columns.index)
+            adjustments = pd.concat([part.held["adjustment"] for part in parts if "adjustment" in part.held])
+            known = adjustments[~adjustments.index.duplicated()].reindex(columns.index)
+            tables["adjustment"] = known.fillna({"fitted": 0, "unequal": 1.0})
         if all("noise" in part.held for part in parts):
             tables["noise"] = pd.concat([part.held["noise"] for part in parts])
         # A run that used all rows of every table has none: nothing is weakened in it.

@@ -145,6 +145,10 @@ class Findings:
         """Return what a reader of these tables must know, as far as the tables tell it."""
         return []
 
+    def cautions(self) -> list[str]:
+        """Return `warnings`, and what a reader of adjusted numbers must know besides."""
+        return [*self.warnings(), *(adjustment.warnings(self.plan, self.n) if self.held else [])]
+
     def facts(self) -> dict[str, str]:
         """Return settings of the plan that give these numbers their meaning, by their names for people."""
         adjusted, privacy = adjustment.in_words(self.plan), self.plan.privacy

@@ -19,7 +19,6 @@ import pyarrow as pa
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
-from mpc_spearman.findings import adjustment
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Labels, Numbers
 from mpc_spearman.levels import findings_of, level_of
@@ -129,8 +128,7 @@ def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequen
     me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
     copy = Copy(plan, me.name, me.role.value, n)
     findings = _findings(run, copy, numbers, labels)
-    about_adjustment = adjustment.warnings(plan, n) if findings.held else []
-    said = [*notes.cautions, *warnings, *findings.warnings(), *about_adjustment]
+    said = [*notes.cautions, *warnings, *findings.cautions()]
     more: dict[str, Any] = {"alignment": notes.alignment, "offered": notes.offered}
     return Result(findings, cost=account(run), warnings=said, **more)
 

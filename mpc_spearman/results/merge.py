@@ -90,6 +90,7 @@ def _same(result: Result) -> dict[str, Any]:
     return {
         "target": result.party,
         "number of rows": result.n,
+        "list of columns that the target adjusts for": list(result.plan.parties.target.adjust),
         "list of the target's features": list(result.findings.labels.target),
         **{key: getattr(result.plan, key) for key in ("estimator", "strength", "order", "confidence")},
         "precision": result.plan.results.precision,

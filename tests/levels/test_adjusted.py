@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman import correlate, learnt
+from mpc_spearman import correlate, learnt, merge
 from mpc_spearman.cli.owner_page import parts
 from mpc_spearman.config import Plan, load_plan
-from mpc_spearman.errors import TableError
+from mpc_spearman.errors import MergeError, PlanError, TableError
 from mpc_spearman.findings import adjustment
 from mpc_spearman.protocols.dry_run import DryRun, dry_run
 from mpc_spearman.results.result import Result
@@ -226,15 +226,11 @@ def test_covariates_are_named_to_all_and_on_the_owners_page() -> None:
     assert its.digest() != load_plan(mapping()).digest()
 
 
-def test_correlate_adjusts_both_tables_or_one() -> None:
-    exact = {"precision": "exact"}
-    policy = {"exact": True}
-    both = correlate(TABLES["A"], TABLES["B"], adjust=["age", "sex"], results=exact, policy=policy)
-    np.testing.assert_allclose(both.coefficients, least_squares(BOTH, BOTH), rtol=0, atol=1e-7)
-    one = correlate(TABLES["A"], TABLES["B"], adjust={"B": ["age", "sex"]}, results=exact, policy=policy)
+def test_correlate_adjusts_one_table_or_both() -> None:
+    one = correlate(TABLES["A"], TABLES["B"], adjust={"B": ["age", "sex"]})
     np.testing.assert_allclose(one.coefficients, least_squares((), BOTH), rtol=0, atol=1e-7)
-    with pytest.raises(TableError, match=r"adjust: there is no column 'agee'"):
-        correlate(TABLES["A"], TABLES["B"], adjust=["agee"])
+    with pytest.raises(PlanError, match=r"'age' is not a list of column names"):
+        correlate(TABLES["A"], TABLES["B"], adjust="age")
 
 
 def test_kept_ranks_serve_runs_with_other_covariates(tmp_path: Path) -> None:
@@ -252,3 +248,24 @@ def test_kept_ranks_serve_runs_with_other_covariates(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(first.coefficients, again.coefficients)
     np.testing.assert_allclose(again.coefficients, least_squares(BOTH, BOTH), rtol=0, atol=1e-7)
     assert len([*(tmp_path / "kept").glob("*.ranks")]) == 2
+
+
+def test_adjusted_results_of_several_runs_are_merged_if_the_target_is_adjusted_alike(tmp_path: Path) -> None:
+    def of_target(source: str, at_source: tuple[str, ...], at_b: tuple[str, ...]) -> Path:
+        content = mapping(source, results=COEFFICIENTS)
+        content["parties"]["sources"][0]["adjust"] = list(at_source)
+        content["parties"]["target"] |= {"adjust": list(at_b), "alignment_key": str(tmp_path / "key")}
+        folder = tmp_path / f"{source}{len(at_b)}"
+        ended = run_in_memory(load_plan(content), {source: TABLES["A"], "B": TABLES["B"]})
+        ended.result("B").save(folder)
+        return folder
+
+    runs = [of_target("A", BOTH, ()), of_target("D", (), ())]
+    merged = merge(runs, tmp_path / "merged")
+    assert merged.findings.outcome().endswith(", adjusted for age, sex at A")
+    fitted = merged.adjustment["fitted"].groupby(level="party").max()
+    assert fitted.to_dict() == {"A": 4, "B": 0, "D": 0}
+    parts = [Result.load(folder).pvalues for folder in runs]
+    pd.testing.assert_frame_equal(merged.pvalues, pd.concat(parts))
+    with pytest.raises(MergeError, match="columns that the target adjusts for differs"):
+        merge([runs[0], of_target("D", BOTH, BOTH)], tmp_path / "other")

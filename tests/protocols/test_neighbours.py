@@ -194,16 +194,22 @@ def test_a_value_that_shows_in_several_features_is_hidden_as_one(columns: str, h
     assert 0.2 * mu**2 < max(squares) <= mu**2
 
 
+@pytest.mark.parametrize("adjust", [(), ("age",)], ids=["ranks", "residuals"])
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "ranking", "explained", "canonical"])
-def test_statements_are_the_same_whatever_rows_a_partner_chooses(level: str, heard: Run) -> None:
-    rng = np.random.default_rng(6)
+def test_statements_are_the_same_whatever_rows_a_partner_chooses(
+    level: str, adjust: tuple[str, ...], heard: Run
+) -> None:
+    """Where the coordinator has no exact coefficients, also what owners describe to it."""
+    rng, kinds = np.random.default_rng(6), ("COLUMNS", "DESCRIPTION" if level != "coefficients" else "")
     frames = {
         "A": pd.concat([made(rng)["A"]] * 6, ignore_index=True).assign(id=[f"r{i}" for i in range(6 * N)]),
         "B": pd.concat([made(rng)["B"]] * 6, ignore_index=True).assign(id=[f"r{i}" for i in range(6 * N)]),
     }
-    its, stated = plan_for(level, "intersect"), set[str]()
+    ages = dict.fromkeys(adjust, rng.permutation(6 * N))
+    frames = {owner: frame.assign(**ages) for owner, frame in frames.items()}
+    its, stated = plan_for(level, "intersect", adjust), set[str]()
     for left_out in ([], [3, 15, 27], [0, 1, 2]):
         chosen = {**frames, "B": frames["B"].drop(left_out).reset_index(drop=True)}
         said = heard(its, chosen)
-        stated.add(str([line for line in said if line[0] == "A" and line[2] == "COLUMNS"]))
+        stated.add(str([line for line in said if line[0] == "A" and line[2] in kinds]))
     assert len(stated) == 1
