@@ -18,12 +18,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Write the folder anew, with these files; how its run ended stays in it."""
+    """Write the folder anew, with these files; how its run ended stays in it. `NotRevealed` without pairs."""
     with run_directory.locked(parsed.folder):
         result = Result.load(parsed.folder)
+        pairs = result.coefficients.size
         file = parsed.folder / run_directory.STATUS
         status = file.read_text(encoding="utf-8") if file.exists() else None
         result.save(parsed.folder, csv=True)
         if status is not None:
             run_directory.write_status(parsed.folder, status)
+    print(f"{parsed.folder}: pairs.csv and matrix.csv of {pairs:,} pairs")
     return 0

@@ -120,7 +120,8 @@ def _of_each(value: Any) -> dict[str, Any]:
 
 
 def _in_python(text: str) -> str:
-    """Write an error's text, which begins with the party, with the keywords of `correlate`."""
+    """Write an error's text with the keywords of `correlate`; each party's part begins with its name."""
     for pattern, replacement in _IN_PYTHON:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-    return text.replace("SIDE", text[:1])
+    parts = re.split("^(?=[AB]: )", text, flags=re.MULTILINE)
+    return "".join(part.replace("SIDE", part[:1]) for part in parts)

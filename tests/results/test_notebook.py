@@ -96,6 +96,7 @@ def test_two_tables_are_correlated_with_keys_of_each_or_of_both(tmp_path: Path) 
         ({"parties": {}}, "no keyword 'parties'"),
         ({"exclude": ["name"]}, 'B: the table: exclude: there is no column ... write exclude={"A":'),
         ({}, """column 'name': ... leave it out with exclude={"A": ["""),
+        ({"B": "text"}, """leave it out with exclude={"A": [...leave it out with exclude={"B": ["""),
         ({"missing": {"A": "dropp"}}, "A: missing: 'dropp' is not allowed"),
     ],
 )
@@ -104,6 +105,7 @@ def test_a_wrong_table_or_keyword_is_refused_in_terms_of_python(change: dict[str
     a = tables["A"].rename(columns={"id": "patient"}).assign(name="somebody")
     b, on = tables["B"].rename(columns={"id": "insured"}), change.pop("on", ("patient", "insured"))
     first: Any = a["name"] if change.pop("A", "") else a
+    b = b.assign(ward="north") if change.pop("B", "") else b
     with pytest.raises((PlanError, TableError)) as refusal:
         correlate(first, b, on, **change)
     assert all(part in str(refusal.value) for part in message.split("..."))

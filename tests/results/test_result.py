@@ -100,7 +100,9 @@ def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
     assert about["warnings"] == ["z is constant"]
 
 
-def test_many_pairs_are_in_csv_files_only_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_pairs_are_in_csv_files_only_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(saved, "CSV_PAIRS", 5)
     folder, for_people = small().save(tmp_path / "run"), {"pairs.csv", "matrix.csv"}
     assert FILES - {*files(folder)} == for_people
@@ -109,6 +111,13 @@ def test_many_pairs_are_in_csv_files_only_on_request(tmp_path: Path, monkeypatch
     pd.testing.assert_frame_equal(shown, small().pairs(), check_exact=True)
     (folder / "status.json").write_text("{}")
     assert main(["csv", str(folder)]) == 0
+    assert (
+        capsys.readouterr().out
+        == f"{folder}: pairs.csv and matrix.csv of {small().coefficients.size} pairs\n"
+    )
+    without = granted("strengths").save(tmp_path / "strengths")
+    assert main(["csv", str(without)]) == NotRevealed.exit_code
+    assert "The coefficients are not in this result" in capsys.readouterr().err
     assert {*files(folder)} >= {*FILES, "status.json"}
     assert_same(Result.load(folder), small())
     pd.testing.assert_frame_equal(pd.read_csv(folder / "pairs.csv"), small().pairs(), check_exact=True)
