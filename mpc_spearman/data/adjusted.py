@@ -11,7 +11,7 @@ changes no bit of it, and of the residuals exchanges only those two rows. docs/g
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -180,22 +180,28 @@ def _least_squares(
 
 
 def _groups(residuals: NDArray[np.int32], gaps: int) -> Groups:
-    """Say of residuals whether they are constant and how skewed they are; otherwise they have no ties."""
-    n, sums = len(residuals), np.zeros(2)
-    for _, part in parts(residuals, BLOCK):
-        scaled = part / _ONE
-        sums += (scaled * scaled).sum(), (scaled * scaled * scaled).sum()
-    if not sums[0]:
+    """Say of residuals whether they are constant and how skewed they are; otherwise they have no ties.
+
+    The skewness is sent, so its sums are exact as well: the order of rows would show in its last bits.
+    """
+    n, square = len(residuals), _square(residuals)
+    if not square:
         return Groups(((n - gaps, 1),) if gaps < n else (), 0.0, gaps)
-    return Groups(((1, n - gaps),) if gaps < n else (), skewness_of(n, *map(float, sums)), gaps)
+    unit = 1 << 11  # in which a cube fits 64 bits
+    cubes = _exact_sum(np.rint(part / unit).astype(np.int64) ** 3 for _, part in parts(residuals, BLOCK))
+    return Groups(((1, n - gaps),) if gaps < n else (), skewness_of(n, square, cubes * unit**3), gaps)
 
 
 def _square(row: NDArray[np.int32]) -> int:
     """Return the squared length of integers, exactly."""
+    return _exact_sum(np.square(part.astype(np.int64)) for _, part in parts(row, BLOCK))
+
+
+def _exact_sum(blocks: Iterable[NDArray[np.int64]]) -> int:
+    """Return the sum of all numbers of some blocks, which may exceed 64 bits."""
     high = low = 0
-    for _, part in parts(row, BLOCK):
-        squares = np.square(part.astype(np.int64))
-        high, low = high + int((squares >> 32).sum()), low + int((squares & 0xFFFFFFFF).sum())
+    for block in blocks:
+        high, low = high + int((block >> 32).sum()), low + int((block & 0xFFFFFFFF).sum())
     return (high << 32) + low
 
 

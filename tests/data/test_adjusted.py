@@ -54,6 +54,8 @@ def test_residuals_are_those_of_least_squares_on_powers_of_ranks(seed: int, n: i
         assert found.left[at] == pytest.approx((n * sizes[at]) ** 2 / ranks.squares[at], rel=1e-6)
     assert found.constant[-1]
     assert found.squares == tuple(sum(int(e) ** 2 for e in row) for row in found.matrix)
+    third = [float(np.mean(e**3) / np.mean(e**2) ** 1.5) if e.any() else 0.0 for e in found.matrix / 2.0**30]
+    np.testing.assert_allclose(found.skewness, third, rtol=1e-4, atol=1e-4)
     assert found.fitted <= 3 * count
 
 
@@ -69,6 +71,7 @@ def test_an_exchange_of_two_people_exchanges_their_residuals_and_nothing_else(se
         np.testing.assert_array_equal(after.matrix, before.matrix[:, order])
         np.testing.assert_allclose(after.unequal_columns, before.unequal_columns, rtol=1e-12)
         assert (after.fitted, after.squares) == (before.fitted, before.squares)
+        assert after.skewness.tolist() == before.skewness.tolist()
 
 
 def test_rows_of_a_run_are_centred_and_keep_the_fit_of_the_whole_table() -> None:
