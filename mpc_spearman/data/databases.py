@@ -84,6 +84,7 @@ _PHRASES = {
     "locked|lock on file|handle conflict": "another program has the file open to write: close it there",
     "decode to UTF-8": "a cell of text is not UTF-8",
     "Conversion Error|division by zero|invalid input syntax|out of range": _STATES["22"],
+    "user-defined type": "it has a column of a user-defined type: leave it out of the query",
     "CSV": "it is not a well-formed CSV file with one header line",
     "arquet": "it is not a readable Parquet file",
     "No space left|failed to offload": "the disk for temporary files (TMPDIR) is full",
@@ -346,6 +347,7 @@ class _Spark(Database):
         parts = urlsplit(address)
         # Which fails at once and says why; the client would try for ten minutes.
         socket.create_connection((parts.hostname, parts.port or _SPARK_PORT), _CONNECT_SECONDS).close()
+        opened.enter_context(_no_code_of_answers())
         self._session = SparkSession.builder.remote(address).create()
         opened.callback(self._session.stop)
         self._session.client.set_retry_policies([DefaultPolicy(max_retries=_SPARK_RETRIES)])
@@ -373,6 +375,32 @@ class _Spark(Database):
         for answer in self._session.client.to_table_as_iterator(plan, {}):
             if isinstance(answer, pa.Table):  # the first is the schema
                 yield from answer.to_batches()
+
+
+@contextmanager
+def _no_code_of_answers() -> Iterator[None]:
+    """Keep Spark's client from importing or unpickling what an answer names.
+
+    It would for a column of a user-defined type, which the metadata of any Parquet file can declare, and for
+    accumulators of a server.
+    """
+    from pyspark.serializers import CloudPickleSerializer
+    from pyspark.sql.types import UserDefinedType
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ValueError("user-defined type")
+
+    kept = [
+        (its, name, vars(its)[name])
+        for its, name in ((UserDefinedType, "fromJson"), (CloudPickleSerializer, "loads"))
+    ]
+    for its, name, _ in kept:
+        setattr(its, name, staticmethod(refuse))
+    try:
+        yield
+    finally:
+        for its, name, method in kept:
+            setattr(its, name, method)
 
 
 @contextmanager

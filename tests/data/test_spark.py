@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mpc_spearman.config import Query
@@ -60,6 +63,25 @@ def test_a_folder_that_spark_writes_is_read_in_its_order(ask: Ask, tmp_path: Pat
         table = read_table("B", tmp_path / folder, TableKeys())
         assert table.ids.to_pylist() == [str(i) for i in range(9000)] == asked.ids.to_pylist()
         assert (table.ranks().matrix == asked.ranks().matrix).all()
+
+
+def test_an_answer_makes_this_process_import_nothing(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Spark's client would for the class that a Parquet file's metadata gives a column."""
+    (tmp_path / "made_up_class.py").write_text("import pathlib\n\npathlib.Path(__file__ + '.ran').touch()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    made_up = {"type": "udt", "pyClass": "made_up_class.X", "serializedClass": "", "sqlType": "double"}
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in (("id", "string"), ("x", made_up))
+    ]
+    rows = pa.table({"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, 3.0, 4.0]})
+    metadata = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": fields})}
+    pq.write_table(rows.replace_schema_metadata(metadata), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="a column of a user-defined type: leave it out of the query"):
+        ask(f"SELECT * FROM parquet.`{tmp_path}/t.parquet`")
+    assert not (tmp_path / "made_up_class.py.ran").exists()
 
 
 X = "VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null) AS t (id, x)"
