@@ -196,7 +196,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
         digest, run = bytes.fromhex(record.plan), bytes.fromhex(record.run)
         for key in record.identities.values():
             public_key(key)
-    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, binascii.Error):
         raise RecordError(f"{file} is not a record, or is damaged") from None
     when = f"{record.began:%Y-%m-%d %H:%M:%S} to {record.ended:%H:%M:%S} UTC"
     yield True, f"plan {spoken(digest)}, {record.rows:,} rows, {when}, version {record.version}"

@@ -197,7 +197,7 @@ def read_about(directory: Path) -> dict[str, Any]:
         raise OutputError(f"{path} does not exist; name a party's folder of results, such as runs/demo/C")
     try:
         about = json.loads(read_bytes(path).decode("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OutputError(f"{path} is damaged: {error}") from error
     version = about.get("schema_version") if isinstance(about, dict) else None
     if version != SCHEMA_VERSION:

@@ -282,7 +282,7 @@ def test_a_damaged_row_is_reported_by_verify_and_fails_the_folder(
 
 
 @pytest.mark.parametrize(
-    "spoil", [Path.unlink, lambda file: file.write_text("{}"), lambda file: file.write_text("[")]
+    "spoil", [Path.unlink, lambda file: file.write_text("{}"), lambda file: file.write_text("[" * 100_000)]
 )
 def test_a_file_that_is_not_a_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any) -> None:
     ended.results["B"].save(tmp_path / "B")

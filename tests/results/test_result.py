@@ -263,6 +263,7 @@ def test_of_how_many_rows_some_are_common_is_kept_and_shown(tmp_path: Path) -> N
         ("result.json", '"schema_version": 4', '"schema_version": 3', "schema version 3"),
         ("result.json", '"schema_version": 4', '"schema_version": 5', "schema version 5"),
         ("result.json", "{", "", "damaged"),
+        ("result.json", "{", "[" * 100_000, "damaged: maximum recursion"),
         ("result.json", '"holds"', '"helds"', "holds"),
         ("result.json", '"n": 50', '"n": "fifty"', "invalid literal"),
         ("result.json", '"role": "coordinator"', '"role": "source"', "C is not the source of its plan"),
