@@ -59,7 +59,7 @@ def test_residuals_are_those_of_least_squares_on_powers_of_ranks(seed: int, n: i
     assert found.fitted <= 3 * count
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_an_exchange_of_two_people_exchanges_their_residuals_and_nothing_else(seed: int) -> None:
     """To the last bit, for all pairs: the guarantee counts on it."""
     columns, count = made(seed, 24)
