@@ -115,7 +115,18 @@ def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
     names = tuple(model.model_fields) if model else ()
     if instead := _REPLACED.get(dotted(tuple(part for part in location if isinstance(part, str))[-2:])):
         return f"no longer exists, remove it: {instead}"
+    if elsewhere := [*_places(location[-1], plan)]:
+        return f"there is no such key here; it is {' or '.join(elsewhere)}"
     return f"there is no such key; keys here: {', '.join(names)}{nearest(location[-1], names)}"
+
+
+def _places(key: str | int, model: type[BaseModel], within: Location = ()) -> Iterator[str]:
+    """Yield where in a plan a key of that name is, as in ``parties.target.table``."""
+    for name, field in model.model_fields.items():
+        if name == key:
+            yield dotted((*within, name)) if within else f"{name}, at the top of the plan"
+        if section := model_in(field.annotation):
+            yield from _places(key, section, (*within, name))
 
 
 def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | None, type[BaseModel] | None]:
