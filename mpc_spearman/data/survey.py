@@ -66,6 +66,8 @@ def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
     """See what each column of a table holds, before there is a plan for it."""
     try:
         source, places, csv = _opened(table)
+        if not source.n:
+            raise Unusable("it has no rows")
         columns, cells = dict[str, Column](), dict[str, pa.ChunkedArray]()
         for done, place in enumerate(places):
             tick(done, len(places))

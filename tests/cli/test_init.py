@@ -234,9 +234,11 @@ def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.Cap
         (["a.csv", "b.csv", "c.csv"], PlanError.exit_code),
         (["a.csv", "b.csv", "--party", "A"], PlanError.exit_code),
         (["none.csv"], TableError.exit_code),
+        (["header.csv"], TableError.exit_code),
     ],
 )
 def test_what_cannot_be_made_leaves_nothing(here: Path, arguments: list[str], code: int) -> None:
+    (here / "header.csv").write_text("id,x\n")
     before = sorted(here.iterdir())
     assert main(["init", *arguments]) == code
     assert sorted(here.iterdir()) == before
