@@ -87,7 +87,7 @@ def small_pvalues(kind: str, pattern: str, share: float, rng: np.random.Generato
         z = of_source @ other.T
         trace = np.square(z + noise * rng.normal(size=z.shape)).sum() - z.size * noise**2
         varies = explained.dispersion(weights[0], k, weights[1 if len(other) == 1 else 2], len(other), ROWS)
-        for rows in (np.array([float(ROWS)]), explained.counted_rows(ROWS, gaps, k)):
+        for rows in (np.array([float(ROWS)]), explained.counted_rows(ROWS, gaps, 0, 1.0, k)):
             about = (np.array([noise]), k), (rows, varies if not noise else 1.0)
             if len(other) == 1:
                 p = explained.pvalues(np.array([trace]), *about[0], *about[1])
