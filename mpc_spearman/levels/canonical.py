@@ -19,10 +19,11 @@ from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.descriptions import Descriptions
-from mpc_spearman.levels.explained import NOISE, WHITENED, Explained, result_rows, whitened_rows
+from mpc_spearman.levels.explained import Explained
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.whitened_rows import NOISE, WHITENED, result_rows, whitened_rows
 from mpc_spearman.parties import Role
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row

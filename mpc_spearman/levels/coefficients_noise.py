@@ -27,6 +27,10 @@ from mpc_spearman.statistics.columns import Floats, Ints
 class CoefficientsNoise(Level):
     """A level whose numbers are coefficients: how noise is added to them, and to strengths."""
 
+    @property
+    def passes_on_pairs(self) -> bool:
+        return "coefficients" in (self.plan.results.target, self.plan.results.sources)
+
     def published(
         self,
         numbers: Numbers,

@@ -32,6 +32,7 @@ from mpc_spearman.levels.level import Foreseen, Level
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.whitened_rows import NOISE, WHITENED, kurtosis_row, result_rows, whitened_rows
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
@@ -50,53 +51,10 @@ from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 _FINE = 1 << 24  # what 1 is in the integers from which distances are stated
-KEPT = Field("defined", "int64", (1,), "k, how many independent directions its columns have")
-WHITENED = "its whitened, randomly rotated columns"
 _R2 = (
     "the share of each target feature's variance of ranks that a source's columns explain (R²), with the "
     "noise of both"
 )
-NOISE = "the standard deviation of the noise in the products"
-_GAPS = "for each test the smaller of both sides' largest shares of missing cells"
-_FITTED = "for each test how many powers of covariates a side is adjusted for, the most of both"
-_UNEQUAL = "for each test how much the variances of residuals of both sides change with covariates"
-_IF_ADJUSTED = (True, (*SOURCE, *TARGET))
-_DISTANCE = "a rounded number for how far apart its two most different rows are"
-
-
-def kurtosis_row(owner: Role, columns: str | int, of: str) -> Row:
-    """Declare what tests without noise need to know of a data party's columns."""
-    words = f"how much single rows weigh in {of} (kurtosis)"
-    field = Field("kurtosis", "float64", (columns,), words, precision=("exact",))
-    return Row(Kind.COLUMNS, (owner,), COORDINATOR, (field,))
-
-
-def whitened_rows(owner: Role, *receivers: Role) -> tuple[Row, ...]:
-    """Declare an owner's statements about its whitened columns."""
-    return (
-        Row(Kind.DESCRIPTION, (owner,), COORDINATOR, (rows.MOST_GAPS,)),
-        *(Row(Kind.COLUMNS, (owner,), (receiver,), (KEPT,)) for receiver in receivers),
-        *rows.scales({"ranges": (1,)}, owner, *receivers, ranges=_DISTANCE),
-        kurtosis_row(owner, 1, "its columns together"),
-    )
-
-
-def result_rows(*fields: Field) -> tuple[Row, ...]:
-    """Declare the results about each source, in fields whose first axis is sources.
-
-    The target gets all sources' values, a source its own.
-    """
-    shape = fields[1].shape  # of the noise: one for each test
-    weights = "how much single rows weigh in the columns of both sides, as one number for each test"
-    every = (
-        *fields,
-        Field("gaps", "float64", shape, _GAPS),
-        Field("fitted", "int64", shape, _FITTED, adjusted=_IF_ADJUSTED),
-        Field("unequal", "float64", shape, _UNEQUAL, adjusted=_IF_ADJUSTED),
-        Field("dispersion", "float64", shape, weights, precision=("exact",)),
-    )
-    of_one = tuple(replace(field, shape=(1, *field.shape[1:])) for field in every)
-    return (Row(Kind.RESULT, COORDINATOR, TARGET, every), Row(Kind.RESULT, COORDINATOR, SOURCE, of_one))
 
 
 class Explained(Level):
@@ -176,15 +134,9 @@ class Explained(Level):
         """Return whitened and rotated columns, or the target's own, (m, n)."""
         encoding = self.encoding(shapes)
         if role in self.whitening_roles:
-            return Contribution(
-                whitening.whitened(
-                    ranks,
-                    encoding.source_scale,
-                    stated.defined,
-                    float(factors.columns[0]),
-                    exact=not self.noisy,
-                )
-            )
+            scale, factor = encoding.source_scale, float(factors.columns[0])
+            vectors = whitening.whitened(ranks, scale, stated.defined, factor, exact=not self.noisy)
+            return Contribution(vectors)
         return Contribution(encoding.column_vectors(ranks, factors.columns))
 
     def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> Floats:
@@ -382,15 +334,8 @@ class Explained(Level):
                 most = shapes.n * shapes.scales[source].widths[0] * ranges / 4 + math.sqrt(2) * REACH * noise
                 bounds = [min(bounds[0], math.ceil((one + encoding.error) * unit)) for one in most.tolist()]
             z = opened[shapes.rows(source)][:k, :columns].tolist()
-            yield np.array(
-                [
-                    [
-                        v / unit if abs(v) <= b else math.nan
-                        for v, b in zip(map(int, row), bounds, strict=True)
-                    ]
-                    for row in z
-                ]
-            )
+            with_bounds = (zip(map(int, row), bounds, strict=True) for row in z)
+            yield np.array([[v / unit if abs(v) <= b else math.nan for v, b in row] for row in with_bounds])
 
     def _fitted(self, descriptions: Descriptions, shapes: Shapes) -> Ints:
         """Return how many powers of covariates a side is adjusted for, the most of both, (sources, tests)."""

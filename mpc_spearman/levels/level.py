@@ -102,6 +102,11 @@ class Level(ABC):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
+    @property
+    def passes_on_pairs(self) -> bool:
+        """Whether somebody is granted a number for each pair of columns, not only means of these."""
+        return False
+
     # --- what data parties contribute, and what is opened
 
     def check_rows(self, n: int) -> None:
@@ -279,7 +284,7 @@ class Level(ABC):
         own_scales, error = column_grid(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
         moving, other_scales = own_scales.widths > 0, Scales(np.array([untied_range(n)]), others)
         numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
-        if "coefficients" in (self.plan.results.target, self.plan.results.sources):
+        if self.passes_on_pairs:
             numbers = "coefficients"
             less = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
         elif role is Role.SOURCE:
@@ -295,7 +300,7 @@ class Level(ABC):
         adding = (self.role_on_inputs(sides[0]), self.role_on_inputs(sides[1]))
         known = (self.plan.privacy.loss, n, others if of_values else None)
         k, spread = self.plan.results.strongest, own_scales.spread * other_scales.spread
-        items = len(moving) * others if numbers == "coefficients" else shapes.m_target
+        items = len(moving) * others if self.passes_on_pairs else shapes.m_target
         noise = np.where(moving, foresee(own_scales, other_scales, lengths, adding, *known), 0.0)
         noise *= noise_factor(k, items, spread)
         if any(adding):
