@@ -38,10 +38,10 @@ def test_people_who_lack_values_at_both_sides_count_in_no_test() -> None:
     y = np.arange(300) - 299 / 2
     r2 = np.square(rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1) @ x).sum(axis=1)
     none, counts = np.zeros(times), np.full(times, k)
-    rows = explained.counted_rows(n, 1 - present.mean(), counts)
+    rows = explained.counted_rows(n, 1 - present.mean(), 0, 1.0, counts)
     assert 0.035 < (explained.pvalues(r2, none, counts, rows) <= 0.05).mean() < 0.066
     assert (explained.pvalues(r2, none, counts, n) <= 0.05).mean() > 0.15
-    assert np.isnan(explained.counted_rows(n, np.array(0.99), np.array(k)))
+    assert np.isnan(explained.counted_rows(n, np.array(0.99), 0, 1.0, np.array(k)))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,10 @@ PLANS = [
         proofs=proofs,
         parties={Role.COORDINATOR: ("C",), Role.TARGET: ("B",), Role.SOURCE: ("A",)},
         granted={Role.COORDINATOR: "nothing", Role.TARGET: grant, Role.SOURCE: grant},
-        on_inputs=on_inputs,
+        on_inputs=inputs,
+        adjusting=adjusting,
     )
-    for protocol, level, grant, opened_to, top, alignment, precision, on_inputs, proofs in itertools.product(
+    for protocol, level, grant, opened_to, top, alignment, precision, inputs, proofs, adjusting in product(
         ("mpc", "he"),
         LEVELS,
         GRANTS,
@@ -45,8 +46,10 @@ PLANS = [
         ("statistical", "exact"),
         (frozenset[Role](), frozenset({Role.SOURCE, Role.TARGET})),
         (False, True),
+        (frozenset[Role](), frozenset({Role.SOURCE, Role.TARGET})),
     )
-    if not proofs or (protocol, level, on_inputs) == ("mpc", "coefficients", frozenset())
+    if not adjusting or (level != "differences" and (alignment, proofs) == ("same", False))
+    if not proofs or (protocol, level, inputs) == ("mpc", "coefficients", frozenset())
     if level == "ranking" or (opened_to, top) == ("coordinator", False)
 ]
 
@@ -96,7 +99,7 @@ def messages(draw: st.DrawFn, fields: tuple[Field, ...] = tuple(TYPES)) -> tuple
 
 
 def sent_of(row: Row, plan: Terms) -> set[tuple[Field, ...]]:
-    pairs = itertools.product(row.senders, row.receivers)
+    pairs = product(row.senders, row.receivers)
     return {
         fields
         for sender, receiver in pairs
