@@ -72,6 +72,12 @@ def test_ids_that_are_not_ids(ids, kind):
     assert refusal(pd.DataFrame({"id": ids, "x": [1, 2, 3]})).startswith(said)
 
 
+def test_a_notation_is_suggested_with_both_its_marks(csv):
+    table = csv("id;x\na;1,234.5\nb;2,000.25\nc;7,111.75\n")
+    said = refusal(table, csv={"delimiter": ";", "decimal": ","})
+    assert "if they are numbers, set csv.thousands to ',' and csv.decimal to '.', as" in said
+
+
 def test_ids_of_several_python_types():
     text = refusal(pd.DataFrame({"id": [7, "SECRET", "8"], "x": 1}))
     assert text.startswith(f"column 'id': {OBJECTS}: convert")
