@@ -92,6 +92,9 @@ class CoefficientTables(Strengths):
             for name in ("coefficients", "noise")
             if name in numbers
         }
+        if "noise" in tables and copy.chosen(tables["coefficients"].size):
+            # Pairs that were not chosen have no noise, rather than noise 0.
+            tables["noise"] = tables["noise"].where(tables["coefficients"].notna())
         if "source_ranges" in numbers and "target_ranges" in numbers:
             stated = np.concatenate([numbers["source_ranges"], numbers["target_ranges"]])
             tables["ranges"] = pd.DataFrame({"range": stated}, columns.index)
@@ -279,5 +282,5 @@ def evidence(
         "source": source.rows,
         "target": target,
         "estimator": copy.plan.estimator,
-        "noise": 0.0 if noise is None else noise.to_numpy(),
+        "noise": 0.0 if noise is None else np.nan_to_num(noise.to_numpy()),  # NaN of pairs not chosen
     }

@@ -27,7 +27,10 @@ from mpc_spearman.units import printable
 
 #: Pairs that are listed.
 _LISTED = 500
-_UNCHOSEN = ", or the pair is not among those chosen as the strongest"
+_UNCHOSEN = (
+    ", or the pair is not among those chosen as the strongest. Rows and columns without a chosen pair are "
+    "left out"
+)
 #: A coefficient from which "would be found" says nothing.
 _CERTAIN = 0.995
 _GUESS = "The best guess allows for noise, which makes the largest numbers too large. "
@@ -76,8 +79,13 @@ class Coefficients(CoefficientTables):
         ]
 
     def pairs(self) -> pd.DataFrame:
-        """Return one row for each pair; last those with a constant column, to which eq. 2 may give 1."""
+        """Return one row for each pair that is here; last those with a constant column.
+
+        Eq. 2 may give these 1.
+        """
         pairs, ties = super().pairs(), self.held["columns"]["ties"]
+        if self.chosen:
+            pairs = pairs.dropna(subset="rho")
         constant = ties.index[ties == Ties.CONSTANT.word]
         target = constant[constant.get_level_values(0) == self.copy.target].get_level_values(1)
         last = pd.MultiIndex.from_frame(pairs[["party", "source"]]).isin(constant) | pairs["target"].isin(
@@ -260,7 +268,12 @@ class Coefficients(CoefficientTables):
     def _map(self) -> Section:
         """Return the section with the matrix, the target's features in the order of the ranking."""
         shown = self.matrix[list(self.ranking["feature"])]
-        q, ends = (self.held[name][shown.columns].to_numpy() for name in ("qvalues", "intervals"))
+        rows = np.ones(len(shown), dtype=bool)
+        if self.chosen:
+            rows = shown.notna().any(axis=1).to_numpy()
+            shown = shown[rows].dropna(axis=1, how="all")
+        q = self.held["qvalues"][shown.columns].to_numpy()[rows]
+        ends = self.held["intervals"][shown.columns].to_numpy()[np.repeat(rows, 2)]
         values, sources = shown.to_numpy(), shown.index.to_list()
         several = self.matrix.index.get_level_values(0).nunique() > 1
 

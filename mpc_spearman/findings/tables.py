@@ -121,15 +121,18 @@ def pair_table(matrices: Sequence[tuple[Form, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def matrix_of(form: Form, pairs: pd.DataFrame, labels: Labels) -> pd.DataFrame:
-    """Return a matrix from the table of all pairs; `ValueError` unless it has each pair once."""
+    """Return a matrix from a table of pairs, NaN where it lacks one.
+
+    `ValueError` if it has a pair twice, or one of other columns.
+    """
     rows: Any = pd.MultiIndex.from_tuples(list(labels.sources), names=["party", "feature"])
     columns, shape = pd.Index(list(labels.target)), (len(labels.sources), len(labels.target))
     at_row = rows.get_indexer(pd.MultiIndex.from_frame(pairs[["party", "source"]]))
     at_column = columns.get_indexer(pd.Index(pairs["target"]))
     place = np.where(at_column < 0, -1, at_row * shape[1] + at_column)
-    if not np.array_equal(np.sort(place), np.arange(shape[0] * shape[1])):
+    if (place < 0).any() or len(np.unique(place)) < len(place):
         raise ValueError("the table of pairs has not each pair of its columns once")
-    values = np.empty((len(place), len(form.pair)))
+    values = np.full((shape[0] * shape[1], len(form.pair)), np.nan)
     values[place] = pairs[[*form.pair]].to_numpy(np.float64)
     values = values.reshape(*shape, -1).transpose(0, 2, 1).reshape(-1, shape[1])
     if len(form.pair) > 1:

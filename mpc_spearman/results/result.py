@@ -49,6 +49,7 @@ class Result(Outcome):
     def pairs(self) -> pd.DataFrame:
         """Return one row for each pair of columns, the coefficient farthest from 0 first.
 
+        A copy of the strongest pairs alone (``results.strongest``) has a row for each of these.
         The columns are ``party`` and ``source`` (a source and its feature), ``target``, ``rho``, ``noise``
         (its standard deviation) and ``guess`` where this copy has them, ``p``, ``q``, and ``low`` and
         ``high``, the ends of the confidence interval; NaN where undefined. `NotRevealed` if this copy has no

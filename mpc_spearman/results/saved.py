@@ -74,7 +74,7 @@ def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
 
 def shown(findings: Findings, folder: Path) -> bool:
     """Return whether the CSV files in a folder show these tables."""
-    files = _csv_files(findings, _pairs(findings), csv=(folder / "pairs.csv").exists())
+    files = _csv_files(findings, _pairs(findings), csv=(folder / "matrix.csv").exists())
     return all((folder / name).read_text(encoding="utf-8") == text for name, text in files)
 
 
@@ -84,11 +84,12 @@ def _pairs(findings: Findings) -> pd.DataFrame | None:
 
 def _csv_files(findings: Findings, pairs: pd.DataFrame | None, *, csv: bool) -> Iterator[tuple[str, str]]:
     """Yield the name and text of every CSV file that shows tables."""
-    few = csv or pairs is None or len(pairs) <= CSV_PAIRS
+    labels = findings.labels
+    few = csv or len(labels.sources) * len(labels.target) <= CSV_PAIRS
     for name, table in findings.held.items():
         if TABLES[name].file and (few or _in_json(name)):
             yield TABLES[name].file, _csv_text(TABLES[name], table)
-    if few and pairs is not None:
+    if pairs is not None and (csv or len(pairs) <= CSV_PAIRS):
         yield "pairs.csv", cells.csv_text([*pairs.columns], pairs.itertuples(index=False, name=None))
 
 
@@ -159,7 +160,7 @@ def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
     copy = Copy(_plan(folder, about), about["party"], about["role"], int(about["n"]))
     kind, tables = findings_of(copy.plan, copy.role), about["tables"]
     labels = Labels([(party, feature) for party, feature in about["rows"]], about["features"])
-    pairs = _read_parquet(content[PAIRS]) if PAIRS in content else None
+    pairs = _read_parquet(content[PAIRS], copy, labels) if PAIRS in content else None
     held = {}
     for name in about["holds"]:
         form = kind.tables.get(name, TABLES[name])
@@ -203,11 +204,27 @@ def _plan(folder: Path, about: Mapping[str, Any]) -> Plan:
     raise OutputError(f"{folder / 'result.json'} {why}")
 
 
-def _read_parquet(data: bytes) -> pd.DataFrame:
+def _read_parquet(data: bytes, copy: Copy, labels: Labels) -> pd.DataFrame:
+    """Read the table of pairs; `ValueError` if it has more or fewer than the copy can have.
+
+    A small file can be of very many rows, or of a long name in each: rows are counted before any is read,
+    and a name is in memory once, however many rows have it.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table: pd.DataFrame = pq.read_table(io.BytesIO(data)).to_pandas()
-    return table
+    names = ["party", "source", "target"]
+    with pq.ParquetFile(io.BytesIO(data), read_dictionary=names) as file:
+        about, items = file.metadata, len(labels.sources) * len(labels.target)
+        rows = sum(about.row_group(at).num_rows for at in range(about.num_row_groups))
+        if rows != about.num_rows or not copy.pairs_match(rows, items):
+            raise ValueError(f"the table of pairs has {rows:,} rows, and not each pair of its columns once")
+        for field in file.schema_arrow:
+            is_of_kind = pa.types.is_dictionary if field.name in names else pa.types.is_float64
+            if not is_of_kind(field.type):
+                raise ValueError(f"the table of pairs has a column {field.name} of {field.type}")
+        table: pd.DataFrame = file.read().to_pandas()
+    return table.astype(dict.fromkeys(names, object))
 
 
 def _as_written(folder: Path, about: Mapping[str, Any]) -> dict[str, bytes]:

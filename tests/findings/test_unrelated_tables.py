@@ -7,16 +7,18 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.sections import with_error
-from mpc_spearman.results import terminal
+from mpc_spearman.findings.sections import chance, with_error
+from mpc_spearman.results import saved, terminal
 from mpc_spearman.results.result import Result
 from support.made_results import costs, page
 from support.pages import ROOT, script
@@ -120,6 +122,24 @@ def test_a_copy_of_the_strongest_pairs_says_nothing_of_the_others(claims: Module
     assert "Strengths have no test and no ranges of ranks here" in text
     assert "undefined" not in text
     assert "with noise of 1 standard error." in text
+
+
+def test_the_strongest_pairs_alone_are_listed_saved_and_mapped(claims: ModuleType, tmp_path: Path) -> None:
+    made = claims.copy("coefficients", {"strongest": 3}, 200, 5, 1.0, np.random.default_rng(1))
+    folder = Result(made, cost=costs("C", "B", "A")).save(tmp_path / "run")
+    loaded = Result.load(folder)
+    for name, table in made.held.items():
+        assert table.equals(getattr(loaded, name)), name
+    assert len(loaded.pairs()) == len(pd.read_parquet(folder / "pairs.parquet")) == 3
+    assert saved.shown(loaded.findings, folder)
+    assert loaded.noise.notna().equals(loaded.coefficients.notna())
+    (shown,) = [section.matrix for section in made.sections() if section.matrix]
+    known = loaded.coefficients.notna()
+    assert shown.values.shape == (known.any(axis=1).sum(), known.any().sum())
+    for row, column in np.argwhere(~np.isnan(shown.values)):
+        source, target = shown.rows[row][0], shown.columns[column]
+        q = loaded.qvalues.loc[("A", source), target]
+        assert shown.title(row, column).endswith(f"(q {chance(q)})")
 
 
 def test_errors_are_never_printed_as_0() -> None:

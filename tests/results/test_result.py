@@ -296,6 +296,22 @@ def test_contradictory_parts_are_refused_even_with_right_digests(
     assert "run" in str(caught.value)
 
 
+def test_a_made_up_table_of_pairs_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    folder = small().save(tmp_path / "run")
+    pairs = pd.read_parquet(folder / "pairs.parquet")
+    for changed, message in (
+        (pairs.loc[[0] * 100_000], "100,000 rows"),
+        (pairs[:-1], "has 5 rows"),
+        (pairs.loc[[0] * len(pairs)], "not each pair of its columns once"),
+        (pairs.assign(rho=[[0.5] * 1000] * len(pairs)), "a column rho of list"),
+        (pairs.assign(more="long"), "a column more of"),
+    ):
+        changed.to_parquet(folder / "pairs.parquet", index=False)
+        seal(folder)
+        with pytest.raises(OutputError, match=message):
+            Result.load(folder)
+
+
 def test_a_result_of_a_version_with_other_plan_keys_names_that_version(tmp_path: Path) -> None:
     folder = small().save(tmp_path / "run")
     for old, new, message in (
