@@ -83,7 +83,8 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
             f"is text, {what.removeprefix('is ')}"  # otherwise a number in quotes would be called no number
         )
     elif kind == "tuple_type":
-        what += "; write it in brackets, [...], or start each item with '- '"
+        word = nearest(value, ("flags",)) if location[-2:-1] == ("encode",) else ""
+        what += word or "; write it in brackets, [...], or start each item with '- '"
     return location, f"{shown(value)} {what}"
 
 

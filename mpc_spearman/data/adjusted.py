@@ -33,6 +33,8 @@ _CONSTANT = 1e-12
 LEAST_LEFT = 0.02
 #: The most groups of rows, by a covariate's ranks, in which variances of residuals are compared.
 _STRATA = 10
+#: The fewest rows of such a group: of two people, its variance would nearly tell how far apart they are.
+_FEWEST = 10
 
 Floats = NDArray[np.float64]
 
@@ -62,18 +64,19 @@ class Adjusted(Ranks):
         """Return how unequal variances of residuals are, from 1, by the squares of n residuals.
 
         √(mean v²)/mean v, with v the mean square in each group of rows by one covariate, of the covariate for
-        which it is largest. Two independent columns whose variances change with the covariates have a
-        coefficient whose variance is at most the product of theirs, over n.
+        which it is largest; a group of few rows is one with its neighbour. Two independent columns whose
+        variances change with these groups have a coefficient whose variance is at most the product of
+        theirs, over n.
         """
         most = 1.0
         for strata in self.strata:
-            rows = np.bincount(strata, minlength=_STRATA)
-            sums = np.bincount(strata, squares, minlength=_STRATA)
-            has = rows > 0
+            groups = _joined(np.bincount(strata, minlength=_STRATA))
+            rows = np.bincount(groups, np.bincount(strata, minlength=_STRATA))
+            sums = np.bincount(groups, np.bincount(strata, squares, minlength=_STRATA))
             if sums.any():
-                of_group = sums[has] / rows[has]
-                mean = float(rows[has] @ of_group) / len(strata)
-                most = max(most, math.sqrt(float(rows[has] @ np.square(of_group)) / len(strata)) / mean)
+                of_group = sums / rows
+                mean = float(rows @ of_group) / len(strata)
+                most = max(most, math.sqrt(float(rows @ np.square(of_group)) / len(strata)) / mean)
         return most
 
     @property
@@ -211,3 +214,14 @@ def _stratum(x: NDArray[np.int32], n: int) -> NDArray[np.uint8]:
     for rows, part in parts(x, STRIP):
         group[rows] = (part.astype(np.int64) + n) * _STRATA // (2 * n)
     return group
+
+
+def _joined(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of the joint group of each group, which has `_FEWEST` rows or is the only one."""
+    joined, group, count, left = np.zeros(len(rows), np.int64), 0, 0, int(rows.sum())
+    for at, more in enumerate(rows.tolist()):
+        if count >= _FEWEST and left >= _FEWEST:
+            group, count = group + 1, 0
+        joined[at] = group
+        count, left = count + more, left - more
+    return joined

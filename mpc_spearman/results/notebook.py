@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,12 +44,15 @@ def html(result: Outcome) -> str:
 
 
 def figure(result: Outcome) -> Figure:
-    """Draw the first lines of a result's last table, and its matrix if there is one; see `Result.plot`."""
+    """Draw the first lines of a result's last table, and its matrix if there is one; see `Result.plot`.
+
+    The sentences of a result whose tables show nothing take the place of lines.
+    """
     if find_spec("matplotlib") is None:
         raise SetupError("matplotlib, which draws the figure, is not installed. Run: pip install matplotlib")
     shown = result.findings.sections()
     tables, matrices = [one.table for one in shown if one.table], [one.matrix for one in shown if one.matrix]
-    if not tables:
+    if not result.findings.held:
         raise NotRevealed(result.lacks() or f"{result.findings.outcome()}.")
     from matplotlib.figure import Figure
 
@@ -60,6 +64,12 @@ def figure(result: Outcome) -> Figure:
             self.savefig(file, format="png", dpi=110)
             return file.getvalue()
 
+    if not tables:  # as where no canonical correlation can be told from chance
+        drawn = Picture(figsize=(7, 2.5))
+        sentences = [f"{result.findings.outcome()}.", *(note for one in shown for note in one.notes)]
+        text = "\n\n".join(fill(printable(line).replace("$", r"\$"), 80) for line in sentences)
+        drawn.text(0.04, 0.9, text, va="top", fontsize=10)
+        return drawn
     table, matrix = tables[-1], matrices[0] if matrices else None
     rows, columns = matrix.values.shape if matrix else (0, 0)
     height = 1.6 + 0.2 * max(min(len(table.lines), _LINES), min(rows, _NAMED))

@@ -60,7 +60,8 @@ class Result(Outcome):
     def plot(self) -> Figure:
         """Draw the ranking and, if this copy has coefficients, a heat map of them.
 
-        A notebook shows the figure; ``figure.savefig("pairs.png")`` keeps it. `NotRevealed` if this copy has
+        Where nothing can be told from chance and there is no line to draw, the figure says so in words. A
+        notebook shows the figure; ``figure.savefig("pairs.png")`` keeps it. `NotRevealed` if this copy has
         nothing to draw; `SetupError` if matplotlib is not installed.
         """
         return notebook.figure(self)

@@ -101,6 +101,21 @@ def test_unequal_variances_count_fewer_rows_as_the_bound_says() -> None:
     assert adjusted(rank_columns([rng.normal(size=n), np.ones(n)]), 1).unequal_columns[0] == 1
 
 
+def test_a_group_of_fewer_than_ten_rows_counts_with_its_neighbour() -> None:
+    rng = np.random.default_rng(3)
+    for few, rows in ((9, 300), (10, 300), (2, 11)):
+        x, flag = rng.normal(size=rows), np.arange(rows) < few
+        made = adjusted(rank_columns([x * np.where(flag, 5, 1), flag]), 1)
+        square = np.square(made.matrix[0].astype(float))
+        v = np.where(flag, square[flag].mean(), square[~flag].mean())
+        apart = np.sqrt(np.square(v).mean()) / v.mean() if few == 10 else 1.0
+        np.testing.assert_allclose(made.unequal_columns, apart, rtol=1e-12)
+    age = rng.normal(size=50)
+    made = adjusted(rank_columns([age * rng.normal(size=50), age]), 1)
+    v = np.square(made.matrix[0].astype(float))[np.argsort(age)].reshape(5, 10).mean(axis=1)
+    np.testing.assert_allclose(made.unequal_columns, np.sqrt(np.square(v).mean()) / v.mean(), rtol=1e-12)
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2**4, 2**20, 2**30]))
 @settings(max_examples=40, deadline=None)
 def test_inner_products_are_exact_integers_in_any_order(seed: int, largest: int) -> None:

@@ -142,6 +142,17 @@ def test_the_strongest_pairs_alone_are_listed_saved_and_mapped(claims: ModuleTyp
         assert shown.title(row, column).endswith(f"(q {chance(q)})")
 
 
+def test_a_figure_of_canonical_correlations_by_chance_says_so(claims: ModuleType) -> None:
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    several = (claims.copy("canonical", {}, 150, 6, 0.0, rng) for _ in range(25))
+    made = next(one for one in several if not one.sections()[0].table)
+    figure = Result(made, cost=costs("C", "B", "A")).plot()
+    (text,) = figure.texts
+    assert "None of the 6 canonical correlations of A and B can be told from" in text.get_text()
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
 def test_errors_are_never_printed_as_0() -> None:
     assert with_error(0.25, 0.00012) == "0.25000 ± 0.00012"
     assert with_error(-0.25, 0.031) == "−0.250 ± 0.031"
