@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import get_args
@@ -49,9 +50,17 @@ ADJUST = {
 Choices = set[Choice]
 
 
-def plans(level: str, role: str) -> Iterator[tuple[Choice, Plan]]:
-    """Yield each valid plan of a level, for every choice that concerns a role."""
-    receiver = "sources" if role == "source" else "target"
+def plans(level: str, role: str) -> tuple[tuple[Choice, Plan], ...]:
+    """Return each valid plan of a level, for every choice that concerns a role."""
+    return _plans(level, "sources" if role == "source" else "target")
+
+
+@cache
+def _plans(level: str, receiver: str) -> tuple[tuple[Choice, Plan], ...]:
+    return tuple(_valid_plans(level, receiver))
+
+
+def _valid_plans(level: str, receiver: str) -> Iterator[tuple[Choice, Plan]]:
     for choice in product(*SETTINGS):
         plain = choice[7:10] == ("results", "results", "")
         if not plain and (level not in ("coefficients", "strengths") or choice[10]):

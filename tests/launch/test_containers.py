@@ -112,6 +112,7 @@ def manifests(folder: Path) -> dict[str, Any]:
     return {part["metadata"]["name"].upper(): part["spec"]["template"]["spec"] for part in parts[1:]}
 
 
+@pytest.mark.long  # as by the compose file, which `make test` runs
 def test_each_partys_job_by_the_manifest(folder: Path) -> None:
     """Config maps and secrets cannot be written; ledger, results and temporary files have volumes."""
     skip_without()

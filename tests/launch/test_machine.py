@@ -81,6 +81,7 @@ def test_too_few_files_are_named(alone: Any) -> None:
 
 
 @root
+@pytest.mark.long
 def test_a_root_that_cannot_be_written_needs_a_tmpdir(alone: Any, tmp_path: Path) -> None:
     mounts = f'mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro / && exec "$@"'
     read_only = ("unshare", "--mount", "sh", "-c", mounts, "sh")
@@ -114,7 +115,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
 
 @root
-@pytest.mark.parametrize("size", ["2m", "20m"])
+@pytest.mark.parametrize("size", [pytest.param("2m", marks=pytest.mark.long), "20m"])
 def test_a_disk_without_room_for_the_result_ends_a_run_early(tmp_path: Path, size: str) -> None:
     """What any result needs is reserved before all have met, more once the numbers of columns are known."""
     rng, met = np.random.default_rng(3), size == "20m"
