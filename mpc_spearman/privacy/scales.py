@@ -164,8 +164,8 @@ def diameter(vectors: NDArray[Any], factors: Floats) -> float:
     """Return max_ij Σ_p (f_p·(a_pi - a_pj))² over all pairs of rows of vectors, (m, rows), or a bound on it.
 
     It is exact up to `_EXACT` rows. Of more rows, the `_FARTHEST` with the largest norms are compared with
-    each other, and ‖v_i - v_j‖ ≤ ‖v_i‖ + ‖v_j‖ bounds all other pairs. Among rows of equal norm it does not
-    matter which are compared, since the bound is the same.
+    each other, and ‖v_i - v_j‖ ≤ ‖v_i‖ + ‖v_j‖, or the ranges of all vectors, bound all other pairs. Among
+    rows of equal norm it does not matter which are compared, since the bound is the same.
     """
     norms = np.empty(vectors.shape[1])
     for rows, part in parts(vectors, max(1, BLOCK // len(vectors))):
@@ -173,7 +173,11 @@ def diameter(vectors: NDArray[Any], factors: Floats) -> float:
         norms[rows] = np.einsum("pi,pi->i", block, block)
     count = len(norms) if len(norms) <= _EXACT else _FARTHEST
     order = np.argsort(-norms, kind="stable")[: count + 1]
-    highest = 0.0 if len(order) == count else float(np.sqrt(norms[order[0]]) + np.sqrt(norms[order[-1]])) ** 2
+    highest = 0.0
+    if len(order) > count:
+        # Of a flag, rows with its rarer value are all far from 0 and close to each other.
+        together = float(np.sqrt(norms[order[0]]) + np.sqrt(norms[order[-1]])) ** 2
+        highest = min(together, float(np.square(factors * widths(vectors)).sum()))
     order = order[:count]
     far = np.stack([vector[order] * factor for vector, factor in zip(vectors, factors, strict=True)], axis=1)
     norms = norms[order]

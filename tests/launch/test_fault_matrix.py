@@ -207,11 +207,18 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
 
 
 def mended(
-    run: Members, mistaken: str, error: str, mend: Callable[[], object] = lambda: None, **other: Any
+    run: Members,
+    mistaken: str,
+    error: str,
+    mend: Callable[[], object] = lambda: None,
+    *,
+    at_load: bool = False,
+    **other: Any,
 ) -> tuple[dict[str, Ending], float]:
     """Let a party make a mistake, and who has ended of it come again: what it has then is right.
 
-    Where it is the coordinator's plan that differs, it is the others who notice, and mend theirs.
+    Where it is the coordinator's plan that differs, it is the others who notice, and mend theirs. What is
+    noticed `at_load` is told to the coordinator.
     """
     for name in others(mistaken):
         run.start(name)
@@ -228,7 +235,8 @@ def mended(
     endings |= run.wait([f"{name}2" if name in ended else name for name in NAMES])
     if mistaken != "C":
         said = " ".join((endings["C"].shown + endings["C"].printed).split())
-        assert (f"{mistaken} left: {error} in" in said) == (error in ("PlanMismatch", "TableError"))
+        told = at_load or error in ("PlanMismatch", "TableError")
+        assert (f"{mistaken} left: {error} in" in said) == told
     return endings, met(run)
 
 
@@ -276,7 +284,7 @@ def unapproved(run: Members, party: str, *, fault: str) -> tuple[dict[str, Endin
         for name in NAMES:
             run.start(name, label=f"{name}1")
         assert {end.error for end in run.wait([f"{name}1" for name in NAMES]).values()} == {"done"}
-    return mended(run, party, "ApprovalError", approve)
+    return mended(run, party, "ApprovalError", approve, at_load=fault == "used up")
 
 
 def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:

@@ -71,7 +71,7 @@ def test_strangers_get_nothing_and_take_no_memory(at: str, tmp_path: Path) -> No
     expected = run_local(PLAN, tables, server=fork_server())
     with hosts("C", "B", "A", "S") as network, Job(network, tmp_path / "job", PLAN, tables) as job:
         job.join("CB")
-        eventually(lambda: all(f"{name}: waiting for A" in job.shown(name) for name in "CB"))
+        eventually(lambda: all(f"{name} connect: waiting for A" in job.shown(name) for name in "CB"))
         before = memory(network, "C")
         command = network.command(at, sys.executable, "-c", STRANGER, job.address)
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as stranger:

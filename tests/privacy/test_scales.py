@@ -134,6 +134,18 @@ def test_of_too_many_rows_the_diameter_is_a_bound(monkeypatch: pytest.MonkeyPatc
     assert 1 - 1e-12 < min(loose) < max(loose) < 1.6
 
 
+def test_of_many_rows_flags_have_no_larger_diameter_than_vectors_can_have() -> None:
+    """A tenth of the rows is far from 0, but all of these rows are equal."""
+    n = 25_000
+    flag = np.where(np.arange(n) < n // 10, n - n // 10, -(n // 10))
+    assert diameter(flag[None], np.array([1 / n])) == pytest.approx(1, rel=1e-12)
+    ranks = np.array([np.arange(1 - n, n, 2), flag])
+    stated = grids.column_grid(n, "tie_corrected").stated(
+        ranks, 1 / np.sqrt(np.square(ranks.astype(float)).sum(axis=1))
+    )
+    assert grids.column_grid(n, "tie_corrected").problem(stated, of_length_1=True) is None
+
+
 @pytest.mark.parametrize(
     ("ranges", "diameter", "fits"),
     [
