@@ -128,9 +128,12 @@ def _cases() -> Iterator[Case]:
     for fault in IDENTITIES:
         error, quick = ("UnknownKey", "B") if fault == IDENTITIES[-1] else ("PlanError", "")
         yield from _mistake(f"key: {fault}", NAMES, "connect", error, "identity", quick, fault=fault)
-    for fault in ("missing", "forged", "expired", "of another plan", "used up"):
+    for fault in ("missing", "forged", "expired", "of another plan"):
         case = (f"approval: {fault}", "AB", "start", "ApprovalError", "unapproved")
         yield from _mistake(*case, quick="A" if fault == "missing" else "", fault=fault)
+    for party in "AB":  # its ledger knows; it tells the others, who need not wait
+        case = ("approval: used up", party, "start", {"ApprovalError", "PeerFailed"}, "unapproved")
+        yield Case(*case, {"fault": "used up"}, "ApprovalError")
     yield from _mistake("its own table is refused", "AB", "load", "TableError", "cannot_start", "A")
     for what, parties in (("estimator", NAMES), ("parties", "A")):
         yield from _mistake(f"plan: {what}", parties, "connect", "PlanMismatch", "differing", "C", what=what)
@@ -207,18 +210,11 @@ def on_the_way(run: Members, party: str) -> tuple[dict[str, Ending], float]:
 
 
 def mended(
-    run: Members,
-    mistaken: str,
-    error: str,
-    mend: Callable[[], object] = lambda: None,
-    *,
-    at_load: bool = False,
-    **other: Any,
+    run: Members, mistaken: str, error: str, mend: Callable[[], object] = lambda: None, **other: Any
 ) -> tuple[dict[str, Ending], float]:
     """Let a party make a mistake, and who has ended of it come again: what it has then is right.
 
-    Where it is the coordinator's plan that differs, it is the others who notice, and mend theirs. What is
-    noticed `at_load` is told to the coordinator.
+    Where it is the coordinator's plan that differs, it is the others who notice, and mend theirs.
     """
     for name in others(mistaken):
         run.start(name)
@@ -235,8 +231,7 @@ def mended(
     endings |= run.wait([f"{name}2" if name in ended else name for name in NAMES])
     if mistaken != "C":
         said = " ".join((endings["C"].shown + endings["C"].printed).split())
-        told = at_load or error in ("PlanMismatch", "TableError")
-        assert (f"{mistaken} left: {error} in" in said) == told
+        assert (f"{mistaken} left: {error} in" in said) == (error in ("PlanMismatch", "TableError"))
     return endings, met(run)
 
 
@@ -284,7 +279,10 @@ def unapproved(run: Members, party: str, *, fault: str) -> tuple[dict[str, Endin
         for name in NAMES:
             run.start(name, label=f"{name}1")
         assert {end.error for end in run.wait([f"{name}1" for name in NAMES]).values()} == {"done"}
-    return mended(run, party, "ApprovalError", approve, at_load=fault == "used up")
+        for name in NAMES:
+            run.start(name)
+        return run.wait(NAMES), met(run)
+    return mended(run, party, "ApprovalError", approve)
 
 
 def cannot_start(run: Members, party: str) -> tuple[dict[str, Ending], float]:
