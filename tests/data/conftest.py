@@ -27,7 +27,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def ask(server: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks the PostgreSQL."""
+    """Asks the server of the test's module."""
     monkeypatch.setenv(ADDRESS, server)
 
     def read(query: str, rows: int | None = None, order_by: Any = (), **keys: Any) -> Table:

@@ -16,7 +16,7 @@ import pytest
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.databases import connect
-from mpc_spearman.data.tables import Table, read_table
+from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import TableError
 from support.databases import ADDRESS, Ask, average, check_ranks, columns_of_every_kind, refusal
 from support.spark import spark
@@ -28,18 +28,6 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder, spark(Path(folder), ansi=request.param) as address:
         yield address
-
-
-@pytest.fixture
-def ask(server: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Asks the Spark."""
-    monkeypatch.setenv(ADDRESS, server)
-
-    def read(query: str, rows: int | None = None, order_by: Any = (), **keys: Any) -> Table:
-        asked = Query(query=query, connection=f"env:{ADDRESS}", order_by=order_by)
-        return read_table("B", asked, TableKeys.model_validate(keys), rows=rows)
-
-    return read
 
 
 def test_ranks_of_spark_are_scipys_for_every_kind_of_column(ask: Ask, tmp_path: Path) -> None:
