@@ -47,7 +47,8 @@ def _described(member: griffe.Object | griffe.Alias) -> str:
 
 
 def _public(part: griffe.Object | griffe.Alias) -> bool:
-    return not part.name.startswith("_") and part.has_docstring and (part.is_function or part.is_attribute)
+    is_listed = part.is_function or "property" in part.labels  # docs/plan.md lists a plan's keys
+    return not part.name.startswith("_") and part.has_docstring and is_listed
 
 
 def _call(part: griffe.Object | griffe.Alias) -> str:

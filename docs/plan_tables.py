@@ -14,10 +14,10 @@ from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
 from mpc_spearman.config import Plan, TargetParty
-from mpc_spearman.config.fields import allowed_text
+from mpc_spearman.config.fields import allowed_text, meaning
 from mpc_spearman.config.parties import SHARED_PARTY_KEYS
 from mpc_spearman.config.plan import LOCAL
-from mpc_spearman.config.wording import choices, model_in
+from mpc_spearman.config.wording import choices, dotted, keys, model_in
 
 PAGE = Path(__file__).with_name("plan.md")
 BLOCK = re.compile(
@@ -32,21 +32,19 @@ FIRST = (
 )
 
 
-def keys(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, FieldInfo]]:
+def values(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
     """Yield every key that holds a value, by its dotted name."""
-    for name, field in model.model_fields.items():
+    for place, field in keys(model):
         section = model_in(field.annotation)
-        if section is None or choices(field.annotation) or name == "table":  # a file, or keys below it
-            yield above + name, field
-        if section is not None:
-            yield from keys(section, f"{above}{name}.")
+        if section is None or choices(field.annotation) or place[-1] == "table":  # a file, or keys below it
+            yield dotted(place), field
 
 
 def tables() -> dict[str, Keys]:
     """Sort the keys into the page's tables."""
-    run = {key: field for key, field in keys(Plan) if not key.startswith("parties.")}
+    run = {key: field for key, field in values(Plan) if not key.startswith("parties.")}
     here = {f"{section}.{key}" for section, names in LOCAL.items() for key in names}
-    party = dict(keys(TargetParty))
+    party = dict(values(TargetParty))
     names = {f"parties.*.{name}": party.pop(name) for name in SHARED_PARTY_KEYS}
     policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
     of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
@@ -87,9 +85,9 @@ def allowed(field: FieldInfo) -> str:
     return f"{words}, or {others}" if words and mapping else words or others
 
 
-def meaning(field: FieldInfo) -> str:
-    """Return what a key says of itself, the pages that it names as links."""
-    return re.sub(r"docs/([\w-]+)\.md(#[\w-]+)?", r"[\1](\1.md\2)", field.description or "")
+def linked_meaning(field: FieldInfo) -> str:
+    """Return a key's description, with the pages that it names as links."""
+    return re.sub(r"docs/([\w-]+)\.md(#[\w-]+)?", r"[\1](\1.md\2)", meaning(field))
 
 
 def filled(text: str) -> str:
@@ -99,7 +97,7 @@ def filled(text: str) -> str:
     def block(found: re.Match[str]) -> str:
         lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
         for key, field in made[found[2]].items():
-            lines += [f"| `{key}` | {default(field)} | {allowed(field)} | {meaning(field)} |"]
+            lines += [f"| `{key}` | {default(field)} | {allowed(field)} | {linked_meaning(field)} |"]
         return found[1] + "\n".join(lines) + f"\n{found[3]}"
 
     return BLOCK.sub(block, text)

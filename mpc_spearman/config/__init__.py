@@ -1,7 +1,7 @@
 """The plan of a run: read it, check it, split it into shared and local parts, apply owners' policies.
 
-`levels` holds the order of levels and grants. `parties` and `sections` are the plan's typed parts, made of
-`fields`; `keys` joins them, `plan` is the checked plan, and `terms` its settings that decide who learns what.
+`levels` holds the order of levels and grants. `parties`, `table_keys` and `sections` are the plan's typed
+parts, made of `fields`; `plan` joins them, and picks the settings that decide who learns what (`Terms`).
 `load` reads and checks a plan: `yaml_text` reads YAML, `draft` merges files and settings, `contradictions`
 finds values that conflict, and `wording` phrases problems. `policy` holds each owner's veto, and
 `approval` who must agree first.
@@ -24,6 +24,7 @@ from mpc_spearman.config.parties import Policy as Policy
 from mpc_spearman.config.parties import Query as Query
 from mpc_spearman.config.parties import TargetParty as TargetParty
 from mpc_spearman.config.plan import Plan as Plan
+from mpc_spearman.config.plan import Terms as Terms
 from mpc_spearman.config.policy import AGREE_TO_ALL as AGREE_TO_ALL
 from mpc_spearman.config.policy import check_policy as check_policy
 from mpc_spearman.config.policy import check_policy_columns as check_policy_columns

@@ -13,7 +13,7 @@ import hashlib
 from base64 import b64decode, b64encode
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AwareDatetime, ValidationError
 
@@ -47,7 +47,8 @@ class Approval(Section):
     local: Text
     made: AwareDatetime
     until: date
-    runs: Count = whole("How many runs may send something. The ledger counts them.", low=1, default=1)
+    runs: Annotated[Count, whole(1)] = 1
+    """How many runs may send something. The ledger counts them."""
 
     @property
     def text(self) -> bytes:

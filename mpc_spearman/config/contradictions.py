@@ -5,56 +5,66 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from mpc_spearman.config.keys import PlanKeys
 from mpc_spearman.config.levels import FOR_LEVEL, ON_INPUTS, OUTSIDE, PLACES, grants, within
 from mpc_spearman.config.parties import DataParty, Query
-from mpc_spearman.config.sections import host_and_port
+from mpc_spearman.config.plan import Plan
+from mpc_spearman.config.sections import HeSettings, host_and_port
 from mpc_spearman.config.wording import Location, dotted, shown
 
 #: For keys of a data party: the values of ``alignment`` under which it can have them.
 _ALIGNMENTS = {"aligned": "intersect or ids", "write_aligned": "intersect", "write_unaligned": "intersect"}
 
-_VALUE_REASON = "hides one value at a time, which is defined for granted coefficients alone"
+#: The location of the value to change, and the reason with what to do.
+Conflict = tuple[Location, str]
 
 
-def contradictions(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    """Yield, for each conflict, the location of the value to change, and the reason with what to do."""
+def contradictions(plan: Plan) -> Iterator[Conflict]:
+    """Yield all conflicts between values of a plan."""
     if plan.protocol == "he" and (why := PLACES[plan.reveal].mpc_only):
         yield ("reveal",), f"{shown(plan.reveal)} {why}, which is for protocol: mpc, not 'he'"
     else:  # under he with such a level, changing the level also removes its other conflicts
         yield from _level_conflicts(plan)
+        yield from _strongest_conflicts(plan)
+        yield from _ranking_conflicts(plan)
     if plan.proofs and (plan.protocol, plan.reveal) != ("mpc", "coefficients"):
         only = "is for protocol: mpc with reveal: coefficients only; change these, or leave it out"
         yield ("proofs",), f"true {only}"
     if plan.protocol == "he":
-        yield from _he_conflicts(plan)
-    yield from _party_conflicts(plan)
+        yield from _he_conflicts(plan.he, plan.reveal)
+    yield from _name_conflicts(plan)
+    for place, party in plan.parties.places():
+        if isinstance(party, DataParty):
+            yield from _owner_conflicts(plan, place, party)
+            yield from _adjustment_conflicts(plan, (*place, "adjust"), party)
 
 
-def _level_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    reveal, results, hides_values = plan.reveal, plan.results, plan.privacy.unit == "value"
+def _level_conflicts(plan: Plan) -> Iterator[Conflict]:
+    reveal, results = plan.reveal, plan.results
+    without_coefficients = not within("coefficients", reveal)
     for role, grant in (("target", results.target), ("sources", results.sources)):
         if grant is not None and not within(grant, reveal):
             more = "not what" if {grant, reveal} & {*OUTSIDE} else "more than"
             excess = f"{more} the coordinator has under reveal: {shown(reveal)}"
             yield ("results", role), f"{shown(grant)} is {excess}; allowed: {', '.join(grants(reveal))}"
-        if hides_values and within("coefficients", reveal) and grant in ("ranking", "strengths"):
-            use = f"results.{role}: coefficients or nothing"
-            yield ("privacy", "unit"), f"'value' {_VALUE_REASON}; use unit: row, or {use}"
-    if hides_values and not within("coefficients", reveal):
-        yield ("privacy", "unit"), f"'value' {_VALUE_REASON}; use unit: row, or reveal: coefficients"
-    if plan.strength == "mean_abs" and not within("coefficients", reveal):
+    if plan.privacy.unit == "value":
+        reason = "'value' hides one value at a time, which is defined for granted coefficients alone"
+        if without_coefficients:
+            yield ("privacy", "unit"), f"{reason}; use unit: row, or reveal: coefficients"
+        for role, grant in (("target", results.target), ("sources", results.sources)):
+            if not without_coefficients and grant in ("ranking", "strengths"):
+                use = f"use unit: row, or results.{role}: coefficients or nothing"
+                yield ("privacy", "unit"), f"{reason}; {use}"
+    if plan.strength == "mean_abs" and without_coefficients:
         reason = f"needs the coefficients, and reveal: {shown(reveal)} does not give them"
         yield ("strength",), f"'mean_abs' {reason}; use strength: mean, or reveal: coefficients"
     if plan.estimator == "paper" and reveal in OUTSIDE:
         yield ("estimator",), f"'paper' has no meaning at reveal: {shown(reveal)}; use tie_corrected"
-    if results.strongest is not None:
-        yield from _strongest_conflicts(plan)
-    yield from _ranking_conflicts(plan)
 
 
-def _strongest_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
+def _strongest_conflicts(plan: Plan) -> Iterator[Conflict]:
     results, place = plan.results, ("results", "strongest")
+    if results.strongest is None:
+        return
     if plan.proofs:
         yield place, f"{results.strongest} is not for proofs: true, whose noise needs no scales; leave it out"
     if not within("coefficients", plan.reveal):
@@ -63,18 +73,18 @@ def _strongest_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
         yield place, "is for results with noise; leave it out under precision: exact"
     if plan.privacy.unit == "value":
         yield place, "hides rows; use privacy.unit: row, or leave it out"
-    if any(getattr(party, "noise", "results") == "inputs" for _, party in plan.parties.places()):
+    if any(owner.noise == "inputs" for owner in (plan.parties.target, *plan.parties.sources)):
         yield place, "is for noise on results; leave it out, or noise: inputs"
     if not {results.target, results.sources} & {"coefficients", "strengths", None}:
         yield place, "is for a receiver of coefficients or strengths, and there is none; leave it out"
 
 
-def _ranking_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    to_target = plan.opened_to == "target"
-    for key, asked in (("top", plan.top is not None), ("opened_to", to_target)):
-        if asked and plan.reveal != FOR_LEVEL[key]:
-            yield (key,), f"{shown(getattr(plan, key))} is for reveal: {FOR_LEVEL[key]} only; leave it out"
-    if to_target and plan.reveal == FOR_LEVEL["opened_to"]:
+def _ranking_conflicts(plan: Plan) -> Iterator[Conflict]:
+    for key, default in (("top", None), ("opened_to", "coordinator")):
+        value, level = getattr(plan, key), FOR_LEVEL[key]
+        if value != default and plan.reveal != level:
+            yield (key,), f"{shown(value)} is for reveal: {level} only; leave it out"
+    if plan.opened_to == "target" and plan.reveal == FOR_LEVEL["opened_to"]:
         why = "the order is opened to the target alone (opened_to)"
         if plan.results.sources != "nothing":
             yield ("results", "sources"), f"{shown(plan.results.sources)}, but {why}; use nothing"
@@ -82,44 +92,39 @@ def _ranking_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
             yield ("results", "target"), f"'nothing', but {why}"
 
 
-def _he_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    he = plan.he
+def _he_conflicts(he: HeSettings, reveal: str) -> Iterator[Conflict]:
     if he.scheme == "bfv":
         if find_spec("tenseal") is None:
             how = "pip install tenseal==0.3.18 (there is no wheel for Python 3.10), or he.scheme: paillier"
             yield ("he", "scheme"), f"'bfv' needs TenSEAL, which is not installed here: {how}"
         for key in ("key_bits", "randomness", "form"):
-            if getattr(he, key) != type(he).model_fields[key].default:
-                why = "is for he.scheme: paillier only; leave it out for 'bfv'"
-                yield ("he", key), f"{shown(getattr(he, key))} {why}"
+            if (value := getattr(he, key)) != HeSettings.model_fields[key].default:
+                yield ("he", key), f"{shown(value)} is for he.scheme: paillier only; leave it out for 'bfv'"
         return
     if he.key_bits not in (2048, 3072) and not he.insecure:
         yield ("he", "key_bits"), f"{he.key_bits} is not 2048 or 3072; other sizes need he.insecure: true"
-    if he.form != "packed" and plan.reveal != FOR_LEVEL["he.form"]:
+    if he.form != "packed" and reveal != FOR_LEVEL["he.form"]:
         only = f"is for reveal: {FOR_LEVEL['he.form']} only"
         yield ("he", "form"), f"{shown(he.form)} {only}; leave it out"
 
 
-def _party_conflicts(plan: PlanKeys) -> Iterator[tuple[Location, str]]:
-    names: dict[str, str] = {}
-    identities: dict[str, str] = {}
+def _name_conflicts(plan: Plan) -> Iterator[Conflict]:
+    places: dict[str, str] = {}  # of names and of identities, which cannot be equal
     for place, party in plan.parties.places():
-        if isinstance(party, DataParty):
-            yield from _owner_conflicts(plan, place, party)
         # Not even by case alone: on some file systems that is one folder.
-        first_place = names.setdefault(party.name.casefold(), dotted(place))
+        first_place = places.setdefault(party.name.casefold(), dotted(place))
         if first_place != dotted(place):
             duplicate = f"{shown(party.name)} is also the name at {first_place}.name"
             yield (*place, "name"), f"{duplicate} (ignoring case); every party needs its own"
-        if party.identity and identities.setdefault(party.identity, dotted(place)) != dotted(place):
-            also = f"is also the identity of {identities[party.identity]}"
+        if party.identity and places.setdefault(party.identity, dotted(place)) != dotted(place):
+            also = f"is also the identity of {places[party.identity]}"
             yield (*place, "identity"), f"{also}; every party needs its own key"
 
 
-def _adjustment_conflicts(
-    plan: PlanKeys, place: Location, party: DataParty
-) -> Iterator[tuple[Location, str]]:
+def _adjustment_conflicts(plan: Plan, place: Location, party: DataParty) -> Iterator[Conflict]:
     """Yield what cannot be adjusted for, and why; residuals take the place of ranks."""
+    if not party.adjust:
+        return
     if plan.reveal == "differences":
         yield place, "is not for reveal: differences, which opens ranks; use reveal: coefficients"
     if plan.estimator == "paper":
@@ -135,7 +140,7 @@ def _adjustment_conflicts(
                 yield place, f"lists {shown(name)}, which {key} lists too; take it out of one"
 
 
-def _owner_conflicts(plan: PlanKeys, place: Location, party: DataParty) -> Iterator[tuple[Location, str]]:
+def _owner_conflicts(plan: Plan, place: Location, party: DataParty) -> Iterator[Conflict]:
     if party.advertise and not party.listen:
         yield (*place, "advertise"), "needs listen too: where this party listens"
     if party.listen and not party.advertise:
@@ -143,27 +148,23 @@ def _owner_conflicts(plan: PlanKeys, place: Location, party: DataParty) -> Itera
             host_and_port(party.listen)
         except ValueError as error:
             yield (*place, "listen"), f"{shown(party.listen)} {error}, or give advertise too"
-    for key, needs in _ALIGNMENTS.items():
-        if getattr(party, key) is not None and plan.alignment not in needs.split(" or "):
-            yield (*place, key), f"is for alignment: {needs} only, not {shown(plan.alignment)}"
+    for key, alignments in _ALIGNMENTS.items():
+        if getattr(party, key) is not None and plan.alignment not in alignments.split(" or "):
+            yield (*place, key), f"is for alignment: {alignments} only, not {shown(plan.alignment)}"
     if party.noise == "inputs":
-        levels = " or ".join(ON_INPUTS)
+        noise = (*place, "noise")
         if plan.reveal not in ON_INPUTS:
-            yield (
-                (*place, "noise"),
-                f"'inputs' is for reveal: {levels}, not {shown(plan.reveal)}; use results",
-            )
+            not_here = f"is for reveal: {' or '.join(ON_INPUTS)}, not {shown(plan.reveal)}"
+            yield noise, f"'inputs' {not_here}; use results"
         if plan.estimator == "paper":
             why = "whose formula shows tie terms; use tie_corrected"
-            yield (*place, "noise"), f"'inputs' is not for estimator: paper, {why}"
+            yield noise, f"'inputs' is not for estimator: paper, {why}"
         if plan.results.precision == "exact":
-            yield (*place, "noise"), "'inputs' is not for results.precision: exact, which has no noise"
+            yield noise, "'inputs' is not for results.precision: exact, which has no noise"
         if plan.proofs:
-            yield (*place, "noise"), "'inputs' is not for proofs: true, as ranks with noise are no ranks"
-    if party.adjust:
-        yield from _adjustment_conflicts(plan, (*place, "adjust"), party)
-    needs_order = plan.alignment == "same" or plan.rows is not None
-    if isinstance(party.table, Query) and not party.table.order_by and needs_order:
+            yield noise, "'inputs' is not for proofs: true, as ranks with noise are no ranks"
+    order_matters = plan.alignment == "same" or plan.rows is not None
+    if isinstance(party.table, Query) and not party.table.order_by and order_matters:
         under = f"rows: {plan.rows}" if plan.rows is not None else f"alignment: {plan.alignment}"
         yield (*place, "table"), f"needs order_by, the columns that say which row comes first, under {under}"
     if party.missing == "middle" and plan.estimator == "paper":

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any
 from unicodedata import normalize
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+)
 from pydantic.fields import FieldInfo
 
 
@@ -54,36 +63,16 @@ def _file(value: object) -> object:
 Text = Annotated[str, Strict()]  # 7, true and 2024-01-01 are not text until someone quotes them
 Name = Annotated[Text, AfterValidator(party_name)]
 ColumnName = Annotated[Text, AfterValidator(_column)]
-OptionalFile = Annotated[Path | None, BeforeValidator(_file)]
 Count = Annotated[int, Strict()]  # strict: true is not 1, and 3.0 is not 3
 Number = Annotated[float, Strict()]
-Flag = Annotated[bool, Strict()]
 
 
-#: Tags of the two kinds of values that a key may take: one that is not a mapping, and a mapping or section.
-#: pydantic adds them to the locations of problems, like keys.
-KINDS = ("(value)", "(mapping)")
+def allowed(text: str, **bounds: Any) -> Any:
+    """Return what to annotate a key's type with: its bounds, as `pydantic.Field` takes them, in words.
 
-
-def kind_of(value: object) -> str:
-    """Return the tag of a value of such a key."""
-    return KINDS[isinstance(value, (Mapping, BaseModel))]
-
-
-class Section(BaseModel):
-    """A part of the plan: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-def setting(meaning: str, default: Any = ..., allowed: str = "", **bounds: Any) -> Any:
-    """Declare a key of a plan, with bounds as `pydantic.Field` takes them.
-
-    `meaning` is the only explanation of the key: ``docs/plan_tables.py`` generates the tables of docs/plan.md
-    from it, and turns page names into links. Without a `default` every plan has to have the key. `allowed`
-    completes "<value> is not ..." in an error; not needed where a type lists its values.
+    `text` completes "<value> is not ..." in an error. A type that lists its values needs none.
     """
-    return Field(default=default, description=meaning, json_schema_extra={"allowed": allowed}, **bounds)
+    return Field(json_schema_extra={"allowed": text}, **bounds)
 
 
 def allowed_text(field: FieldInfo) -> str:
@@ -92,41 +81,51 @@ def allowed_text(field: FieldInfo) -> str:
     return str(extra.get("allowed", "")) if isinstance(extra, dict) else ""
 
 
-def whole(meaning: str, low: int, default: int | None = None) -> Any:
-    """Declare a whole number of at least `low`."""
+def meaning(field: FieldInfo) -> str:
+    """Return a key's description on one line: the text below it, where it is declared."""
+    extra = field.json_schema_extra
+    printed = " Printed on the page to sign: docs/hosts.md#a-page-to-sign."
+    on_page = isinstance(extra, dict) and extra.get("allowed") == _PAGE_TEXT
+    return " ".join((field.description or "").split()) + (printed if on_page else "")
+
+
+def whole(low: int) -> Any:
+    """Return what to annotate the type of a whole number of at least `low` with."""
     # The upper bound is larger than any table, and small enough for every peer to read.
-    return setting(meaning, default, f"a whole number from {low} to 1000000000", ge=low, le=10**9)
+    return allowed(f"a whole number from {low} to 1000000000", ge=low, le=10**9)
 
 
-def flag(meaning: str) -> Any:
-    """Declare a yes or no; no by default."""
-    return setting(meaning, False, "true or false")
+Flag = Annotated[bool, Strict(), allowed("true or false")]
+OptionalFile = Annotated[Path | None, BeforeValidator(_file), allowed("a file path")]
+#: Takes a value that is no list as a list of one.
+OneOrMore = BeforeValidator(lambda value: value if isinstance(value, (list, tuple)) else (value,))
+Columns = Annotated[tuple[ColumnName, ...], allowed("a list of column names")]
+OneOrMoreColumns = Annotated[
+    tuple[ColumnName, ...], OneOrMore, allowed("a column name, or a list of column names")
+]
+_PAGE_TEXT = "a text of at most 1000 characters"
+#: A text that is printed on the page to sign.
+PageText = Annotated[Text | None, allowed(_PAGE_TEXT, max_length=1000)]
+#: A privacy loss ρ. Below 0.001 noisy numbers would not fit into the ring; above 100 noise hides nothing.
+Loss = Annotated[Number, allowed("a number from 0.001 to 100", ge=0.001, le=100, allow_inf_nan=False)]
+#: The length of Paillier's modulus.
+KeyBits = Annotated[Count, allowed("a whole number of bits from 256 to 16384", ge=256, le=16384)]
+# The upper end keeps deadlines within what clocks and sockets can count.
+Seconds = Annotated[
+    Number, allowed("a number of seconds above 0 and at most 1000000", gt=0, le=1e6, allow_inf_nan=False)
+]
+
+#: Tags of the two kinds of values that a key may take: one that is not a mapping, and a mapping or section.
+#: pydantic adds them to the locations of problems, like keys.
+KINDS = ("(value)", "(mapping)")
+VALUE, MAPPING = map(Tag, KINDS)
+VALUE_OR_MAPPING = Discriminator(lambda value: KINDS[isinstance(value, (Mapping, BaseModel))])
 
 
-def privacy_loss(meaning: str, default: float) -> Any:
-    """Declare a privacy loss ρ."""
-    # Below 0.001 noisy numbers would not fit into the ring; above 100 noise hides nothing.
-    return setting(meaning, default, "a number from 0.001 to 100", ge=0.001, le=100, allow_inf_nan=False)
+class Section(BaseModel):
+    """A part of the plan: frozen, and unknown keys are refused.
 
+    The text below a key is its only explanation: docs/plan.md is made of these texts.
+    """
 
-def key_bits(meaning: str) -> Any:
-    """Declare the length of Paillier's modulus."""
-    return setting(meaning, 3072, "a whole number of bits from 256 to 16384", ge=256, le=16384)
-
-
-def seconds(meaning: str, default: float) -> Any:
-    """Declare a number of seconds."""
-    # The upper end keeps deadlines within what clocks and sockets can count.
-    allowed = "a number of seconds above 0 and at most 1000000"
-    return setting(meaning, default, allowed, gt=0, le=1e6, allow_inf_nan=False)
-
-
-def page_text(meaning: str) -> Any:
-    """Declare a text that is printed on the page to sign."""
-    more = " Printed on the page to sign: docs/hosts.md#a-page-to-sign."
-    return setting(meaning + more, None, "a text of at most 1000 characters", max_length=1000)
-
-
-def optional_file(meaning: str) -> Any:
-    """Declare a file that may be left out."""
-    return setting(meaning, None, "a file path")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

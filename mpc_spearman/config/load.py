@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.parties import LOCAL_PARTY_KEYS, SHARED_PARTY_KEYS
 from mpc_spearman.config.plan import LOCAL, MEETING_PLACE, Plan
-from mpc_spearman.config.wording import explain, shown
+from mpc_spearman.config.wording import dotted, explain, shown
 from mpc_spearman.errors import PlanError
 
 #: What can be given as a plan: a YAML file, the content of one, or a plan that has been read.
@@ -59,11 +60,11 @@ def load_plan(
     """
     if isinstance(overrides, str):
         raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")
-    if isinstance(source, Plan):
-        if not (overrides or tables or local):
-            return source
-        source = source.as_written()
-    draft = Draft.read(source)
+    if isinstance(source, Plan) and not (overrides or tables or local):
+        if conflicts := [f"plan: {dotted(location)}: {text}" for location, text in contradictions(source)]:
+            raise PlanError("\n".join(conflicts))
+        return source
+    draft = Draft.read(source.as_written() if isinstance(source, Plan) else source)
     draft.place_files(draft.folder)
     if local is not None or shared_alone:
         sections = {section: {*keys} - {*MEETING_PLACE} for section, keys in LOCAL.items()}
@@ -84,13 +85,12 @@ def load_plan(
     draft.place_files(Path.cwd())
     try:
         plan = Plan.model_validate(draft.data)
+        for location, text in contradictions(plan):
+            draft.report(location, text)
     except ValidationError as error:
         for problem in error.errors(include_url=False):
-            if problem["type"] == "contradictions":
-                for location, text in problem["ctx"]["conflicts"]:
-                    draft.report(location, text)
             # If all items of a list are invalid, pydantic also reports that the list is too short.
-            elif problem["type"] != "too_short" or not problem["input"]:
+            if problem["type"] != "too_short" or not problem["input"]:
                 draft.report(*explain(problem, Plan))
     if draft.problems:
         raise PlanError("\n".join(draft.problems))

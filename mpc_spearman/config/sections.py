@@ -10,14 +10,12 @@ from pydantic import AfterValidator
 from mpc_spearman.config.fields import (
     Count,
     Flag,
-    Number,
+    KeyBits,
+    Loss,
+    Seconds,
     Section,
     Text,
-    flag,
-    key_bits,
-    privacy_loss,
-    seconds,
-    setting,
+    allowed,
     whole,
 )
 from mpc_spearman.config.levels import Grant
@@ -26,9 +24,7 @@ Protocol = Literal["mpc", "he"]
 Estimator = Literal["tie_corrected", "paper"]
 Strength = Literal["mean", "mean_abs"]
 Order = Literal["descending", "ascending"]
-Alignment = Literal["same", "intersect", "ids"]
 OpenedTo = Literal["coordinator", "target"]
-Precision = Literal["statistical", "exact"]
 Unit = Literal["row", "value"]
 Noise = Literal["results", "inputs"]
 
@@ -42,74 +38,54 @@ class Results(Section):
     In a `Plan` `target` and `sources` are never None: they are filled in.
     """
 
-    target: Grant | None = setting(
-        "What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or "
-        "what the level has in place of them. `explained` and `canonical` only at the level of that name.",
-        None,
-    )
-    sources: Grant | None = setting(
-        "What the coordinator passes on to each source. A source gets only its own rows of coefficients and "
-        "of R²; strengths and ranking are over all sources. Left out: `nothing`; at `reveal: canonical`, "
-        "`canonical`.",
-        None,
-    )
-    strongest: Count | None = setting(
-        "Pass on only so many results to each receiver, the strongest: pairs where it is granted "
-        "`coefficients`, features where it is granted `strengths`; all, if there are no more. "
-        "Few of many carry less noise (`explain` says how much). They are chosen at random, the stronger the "
-        "likelier: docs/guarantee.md#the-strongest-only. Only at `reveal: coefficients` and `differences`. "
-        "The coordinator needs OpenDP: `pip install 'mpc_spearman[strongest]'`.",
-        None,
-        "a whole number from 1 to 1000",
-        ge=1,
-        le=1000,
-    )
-    precision: Precision = setting(
-        "Whether results that are passed on carry noise. `exact`, without noise, needs `policy.exact: true` "
-        "of every data owner.",
-        "statistical",
-    )
+    target: Grant | None = None
+    """What the coordinator passes on to the target, at most what it has itself. Left out: `strengths`, or
+    what the level has in place of them. `explained` and `canonical` only at the level of that name."""
+    sources: Grant | None = None
+    """What the coordinator passes on to each source. A source gets only its own rows of coefficients and of
+    R²; strengths and ranking are over all sources. Left out: `nothing`; at `reveal: canonical`,
+    `canonical`."""
+    strongest: Annotated[Count | None, allowed("a whole number from 1 to 1000", ge=1, le=1000)] = None
+    """Pass on only so many results to each receiver, the strongest: pairs where it is granted `coefficients`,
+    features where it is granted `strengths`; all, if there are no more. Few of many carry less noise
+    (`explain` says how much). They are chosen at random, the stronger the likelier:
+    docs/guarantee.md#the-strongest-only. Only at `reveal: coefficients` and `differences`. The coordinator
+    needs OpenDP: `pip install 'mpc_spearman[strongest]'`."""
+    precision: Literal["statistical", "exact"] = "statistical"
+    """Whether results that are passed on carry noise. `exact`, without noise, needs `policy.exact: true` of
+    every data owner."""
 
 
 class Privacy(Section):
     """How much a run may reveal to a receiver about whose row is whose (docs/guarantee.md)."""
 
-    loss: Number = privacy_loss(
-        "How much one party's results may reveal, except the coordinator's own at `coefficients` and "
-        "`differences`, which are exact. At 2, an attacker who knows everything else guesses right "
-        "at most 84 times in 100 which of two rows is whose. A smaller loss means more noise: "
-        "docs/privacy.md#the-guarantee.",
-        LOSS,
-    )
-    unit: Unit = setting(
-        "What noise hides: a person's whole row, or one value of one column. `value` is weaker, needs "
-        "`policy.unit: value` of every data owner, and is for granted coefficients only.",
-        "row",
-    )
+    loss: Loss = LOSS
+    """How much one party's results may reveal, except the coordinator's own at `coefficients` and
+    `differences`, which are exact. At 2, an attacker who knows everything else guesses right at most 84 times
+    in 100 which of two rows is whose. A smaller loss means more noise: docs/privacy.md#the-guarantee."""
+    unit: Unit = "row"
+    """What noise hides: a person's whole row, or one value of one column. `value` is weaker, needs
+    `policy.unit: value` of every data owner, and is for granted coefficients only."""
 
 
 class HeSettings(Section):
     """How the homomorphic protocol encrypts."""
 
-    scheme: Literal["paillier", "bfv"] = setting(
-        "The encryption scheme: docs/homomorphic-encryption.md. `bfv` is much faster and needs Python 3.11 "
-        "or newer.",
-        "paillier",
-    )
-    key_bits: Count = key_bits(
-        "Length of Paillier's modulus: 3072 (about 128 bits of security) or 2048 (about 112). Other lengths "
-        "need `he.insecure`."
-    )
-    randomness: Literal["full", "short"] = setting(
-        "Paillier's randomness. `short` exponents are faster and need one more assumption.", "full"
-    )
-    form: Literal["packed", "literal"] = setting(
-        "At `reveal: differences` under Paillier: many ranks in one ciphertext, or the paper to the letter: "
-        "docs/homomorphic-encryption.md#the-steps.",
-        "packed",
-    )
-    insecure: Flag = flag("Allow Paillier keys that can be broken; for tests.")
-    workers: Count | None = whole("Threads that this party uses. Left out, one per processor.", low=1)
+    scheme: Literal["paillier", "bfv"] = "paillier"
+    """The encryption scheme: docs/homomorphic-encryption.md. `bfv` is much faster and needs Python 3.11 or
+    newer."""
+    key_bits: KeyBits = 3072
+    """Length of Paillier's modulus: 3072 (about 128 bits of security) or 2048 (about 112). Other lengths need
+    `he.insecure`."""
+    randomness: Literal["full", "short"] = "full"
+    """Paillier's randomness. `short` exponents are faster and need one more assumption."""
+    form: Literal["packed", "literal"] = "packed"
+    """At `reveal: differences` under Paillier: many ranks in one ciphertext, or the paper to the letter:
+    docs/homomorphic-encryption.md#the-steps."""
+    insecure: Flag = False
+    """Allow Paillier keys that can be broken; for tests."""
+    workers: Annotated[Count | None, whole(1)] = None
+    """Threads that this party uses. Left out, one per processor."""
 
 
 def host_name(text: str) -> str:
@@ -152,37 +128,23 @@ def _proxy(value: str) -> str:
 
 
 Host = Annotated[Text, AfterValidator(host_name)]
+Proxy = Annotated[Text, AfterValidator(_proxy)]
 
 
 class Network(Section):
     """How the parties find each other and wait for each other."""
 
-    timeout: Number = seconds(
-        "Seconds without a sign of life after which a party counts as lost. A party that computes, however "
-        "long, sends signs of life.",
-        60.0,
-    )
-    join_timeout: Number = seconds("Seconds to wait for a party that has not joined yet.", 600.0)
-    message_timeout: Number = seconds(
-        "Seconds to wait for one message of a party that gives signs of life: the time that it may compute.",
-        86_400.0,
-    )
-    address: Host | None = setting(
-        "The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it.",
-        None,
-        "a host name or address",
-        min_length=1,
-    )
-    port: Count = setting(
-        "The coordinator's port, the only one that has to be open. `MASTER_PORT` overrides it.",
-        29500,
-        "a port number from 1 to 65535",
-        ge=1,
-        le=65535,
-    )
-    proxy: Annotated[Text, AfterValidator(_proxy)] | None = setting(
-        "The HTTP proxy through which this party dials; its credentials are in the environment: "
-        "docs/hosts.md#through-a-proxy.",
-        None,
-        "the address of an HTTP proxy: http://HOST:PORT",
-    )
+    timeout: Seconds = 60.0
+    """Seconds without a sign of life after which a party counts as lost. A party that computes, however long,
+    sends signs of life."""
+    join_timeout: Seconds = 600.0
+    """Seconds to wait for a party that has not joined yet."""
+    message_timeout: Seconds = 86_400.0
+    """Seconds to wait for one message of a party that gives signs of life: the time that it may compute."""
+    address: Annotated[Host | None, allowed("a host name or address", min_length=1)] = None
+    """The coordinator's host, which all others dial. `MASTER_ADDR` in the environment overrides it."""
+    port: Annotated[Count, allowed("a port number from 1 to 65535", ge=1, le=65535)] = 29500
+    """The coordinator's port, the only one that has to be open. `MASTER_PORT` overrides it."""
+    proxy: Annotated[Proxy | None, allowed("the address of an HTTP proxy: http://HOST:PORT")] = None
+    """The HTTP proxy through which this party dials; its credentials are in the environment:
+    docs/hosts.md#through-a-proxy."""

@@ -6,9 +6,22 @@ import codecs
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, ValidationInfo, field_validator
 
-from mpc_spearman.config.fields import KINDS, ColumnName, Flag, Section, Text, flag, kind_of, setting
+from mpc_spearman.config.fields import (
+    KINDS,
+    MAPPING,
+    VALUE,
+    VALUE_OR_MAPPING,
+    ColumnName,
+    Columns,
+    Flag,
+    OneOrMore,
+    OneOrMoreColumns,
+    Section,
+    Text,
+    allowed,
+)
 from mpc_spearman.config.wording import shown
 
 #: A step by which ids are changed before they are compared.
@@ -19,11 +32,6 @@ Combination = Literal["sum", "mean", "max", "min", "count"]
 
 #: How cells of text are read as numbers or dates.
 Convert = Literal["percent", "currency", "day_first", "month_first"]
-
-
-def one_or_more(value: object) -> object:
-    """Return a list as it is, and any other value as a tuple of one."""
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 def _one_byte(text: str) -> str:
@@ -48,6 +56,7 @@ def _value(value: object) -> object:
     return value
 
 
+Character = Annotated[Text, AfterValidator(_one_byte)]
 #: A value of a cell: text, a number or a day.
 Value = Annotated[Text, BeforeValidator(_value)]
 
@@ -55,7 +64,7 @@ Value = Annotated[Text, BeforeValidator(_value)]
 _FLAGS = "flags"
 #: An order of categories, or `_FLAGS` if they have none.
 Encode = Annotated[
-    Annotated[tuple[Text, ...], Tag(KINDS[0])] | Annotated[Text, Tag(KINDS[1])],
+    Annotated[tuple[Text, ...], VALUE] | Annotated[Text, MAPPING],
     Discriminator(lambda value: KINDS[value == _FLAGS]),
 ]
 
@@ -63,21 +72,15 @@ Encode = Annotated[
 class Csv(Section):
     """How a CSV file is written."""
 
-    delimiter: Annotated[Text, AfterValidator(_one_byte)] | None = setting(
-        "What separates cells. Left out: a comma, in `.tsv` files a tab.",
-        None,
-        'one character, such as ";"',
-        min_length=1,
-    )
-    decimal: Literal[".", ","] = setting("The decimal mark of numbers in text.", ".")
-    thousands: Literal[".", ",", "'", " ", "none"] | None = setting(
-        "The thousands separator of numbers in text; ` ` is a space of any width. Left out: none; a "
-        "column that can be read both ways is refused, unless this is `none`: docs/tables.md#text.",
-        None,
-    )
-    encoding: Annotated[Text, AfterValidator(_codec)] = setting(
-        "The file's encoding, as Python names it.", "utf-8", "an encoding, such as cp1252"
-    )
+    delimiter: Annotated[Character | None, allowed('one character, such as ";"', min_length=1)] = None
+    """What separates cells. Left out: a comma, in `.tsv` files a tab."""
+    decimal: Literal[".", ","] = "."
+    """The decimal mark of numbers in text."""
+    thousands: Literal[".", ",", "'", " ", "none"] | None = None
+    """The thousands separator of numbers in text; ` ` is a space of any width. Left out: none; a column that
+    can be read both ways is refused, unless this is `none`: docs/tables.md#text."""
+    encoding: Annotated[Text, AfterValidator(_codec), allowed("an encoding, such as cp1252")] = "utf-8"
+    """The file's encoding, as Python names it."""
 
     @field_validator("thousands")
     @classmethod
@@ -90,72 +93,55 @@ class Csv(Section):
 class TableKeys(Section):
     """How a data party's table is read."""
 
-    id: Annotated[tuple[ColumnName, ...], BeforeValidator(one_or_more)] = setting(
-        "The column of ids, or several columns that together make one id: docs/tables.md#ids.",
-        ("id",),
-        "a column name, or a list of column names",
-        min_length=1,
-    )
-    exclude: tuple[ColumnName, ...] = setting("Columns that are not features.", (), "a list of column names")
-    features: tuple[ColumnName, ...] | None = setting(
-        "The columns to correlate. Left out: all but `id` and `exclude`.",
-        None,
-        "a list of at least one column name",
-        min_length=1,
-    )
-    encode: dict[ColumnName, Encode] = setting(
-        "For a column of text, the order of its categories, lowest first; or `flags` for categories without "
-        "an order, each of which becomes a column of 0 and 1: docs/tables.md#categories-without-an-order.",
-        {},
-        "an order of categories or flags for each column, as in {grade: [low, high], region: flags}",
-    )
-    convert: dict[ColumnName, Convert] = setting(
-        "For a column of text, how to read its cells: docs/tables.md#text.",
-        {},
-        "percent, currency, day_first or month_first for each column, as in {cost: currency}",
-    )
-    missing: Literal["error", "drop_rows", "middle"] = setting(
-        "What becomes of missing values. `drop_rows` leaves out rows in which a feature is missing, `middle` "
-        "puts a missing cell in the middle of its column's ranks, which weakens correlations: "
-        "docs/tables.md#missing-values.",
-        "error",
-    )
-    missing_flags: Flag = flag(
-        "Under `missing: middle`: beside each column `x` with missing values add a feature `x is missing`, 1 "
-        "where it is and 0 elsewhere."
-    )
+    id: Annotated[OneOrMoreColumns, Field(min_length=1)] = ("id",)
+    """The column of ids, or several columns that together make one id: docs/tables.md#ids."""
+    exclude: Columns = ()
+    """Columns that are not features."""
+    features: Annotated[
+        tuple[ColumnName, ...] | None, allowed("a list of at least one column name", min_length=1)
+    ] = None
+    """The columns to correlate. Left out: all but `id` and `exclude`."""
+    encode: Annotated[
+        dict[ColumnName, Encode],
+        allowed("an order of categories or flags for each column, as in {grade: [low, high], region: flags}"),
+    ] = Field(default={})
+    """For a column of text, the order of its categories, lowest first; or `flags` for categories without an
+    order, each of which becomes a column of 0 and 1: docs/tables.md#categories-without-an-order."""
+    convert: Annotated[
+        dict[ColumnName, Convert],
+        allowed("percent, currency, day_first or month_first for each column, as in {cost: currency}"),
+    ] = Field(default={})
+    """For a column of text, how to read its cells: docs/tables.md#text."""
+    missing: Literal["error", "drop_rows", "middle"] = "error"
+    """What becomes of missing values. `drop_rows` leaves out rows in which a feature is missing, `middle`
+    puts a missing cell in the middle of its column's ranks, which weakens correlations:
+    docs/tables.md#missing-values."""
+    missing_flags: Flag = False
+    """Under `missing: middle`: beside each column `x` with missing values add a feature `x is missing`, 1
+    where it is and 0 elsewhere."""
     missing_values: Annotated[
-        Annotated[tuple[Value, ...], Tag(KINDS[0])]
-        | Annotated[
-            dict[ColumnName, Annotated[tuple[Value, ...], BeforeValidator(one_or_more)]], Tag(KINDS[1])
-        ],
-        Discriminator(kind_of),
-    ] = setting(
-        "What stands for a missing value, besides an empty cell; or, as in `{hba1c: [-1, 999]}`, what else "
-        "does in single columns. Case is ignored; numbers and dates match however they are written.",
-        ("NA", "N/A", "NaN", "NULL", "None"),
-        "a list of values, or one for each of some columns",
-    )
+        Annotated[tuple[Value, ...], VALUE]
+        | Annotated[dict[ColumnName, Annotated[tuple[Value, ...], OneOrMore]], MAPPING],
+        VALUE_OR_MAPPING,
+        allowed("a list of values, or one for each of some columns"),
+    ] = ("NA", "N/A", "NaN", "NULL", "None")
+    """What stands for a missing value, besides an empty cell; or, as in `{hba1c: [-1, 999]}`, what else does
+    in single columns. Case is ignored; numbers and dates match however they are written."""
     duplicates: Annotated[
-        Annotated[Literal["error", "drop"], Tag(KINDS[0])]
-        | Annotated[dict[ColumnName, Combination], Tag(KINDS[1])],
-        Discriminator(kind_of),
-    ] = setting(
-        "What happens to rows with a duplicate id. `drop` leaves out all of them. `{visits: sum, age: max}` "
-        "makes one row of them: `sum`, `mean`, `max`, `min` or `count` for each column that differs among "
-        "them: docs/tables.md#several-rows-for-one-id.",
-        "error",
-        "sum, mean, max, min or count for each of some columns, as in {visits: sum}",
-    )
+        Annotated[Literal["error", "drop"], VALUE] | Annotated[dict[ColumnName, Combination], MAPPING],
+        VALUE_OR_MAPPING,
+        allowed("sum, mean, max, min or count for each of some columns, as in {visits: sum}"),
+    ] = "error"
+    """What happens to rows with a duplicate id. `drop` leaves out all of them. `{visits: sum, age: max}`
+    makes one row of them: `sum`, `mean`, `max`, `min` or `count` for each column that differs among them:
+    docs/tables.md#several-rows-for-one-id."""
     csv: Csv = Csv()
-    memory: Text | None = setting(
-        "The memory that the table, its ids and its ranks may take; what exceeds it is in unnamed files in "
-        "TMPDIR: docs/tables.md#large-tables. Left out: an eighth of what the machine, or the control group, "
-        "has.",
-        None,
-        "a size, such as 4GB or 500MB",
-        pattern="^[1-9][0-9]{0,5}(MB|GB)$",
-    )
+    memory: Annotated[
+        Text | None, allowed("a size, such as 4GB or 500MB", pattern="^[1-9][0-9]{0,5}(MB|GB)$")
+    ] = None
+    """The memory that the table, its ids and its ranks may take; what exceeds it is in unnamed files in
+    TMPDIR: docs/tables.md#large-tables. Left out: an eighth of what the machine, or the control group,
+    has."""
 
     def combination(self, name: str) -> Combination | None:
         """Return how the cells of one id in a column become one; None if they must be equal."""

@@ -58,34 +58,31 @@ def explain(problem: ErrorDetails, plan: type[BaseModel]) -> tuple[Location, str
         return location, f"{shown(location[-1])} is not a key; keys are text"
     if kind == "missing":
         return location, "is missing; every plan needs it"
-    field, model = _resolve(location, plan)
-    allowed = choices(field.annotation) if field else ()
-    offer = f"; allowed: {', '.join(allowed)}" if allowed else ""
+    field, section = _resolve(location, plan)
+    values, words = choices(field.annotation), allowed_text(field)
     if kind == "value_error":
         scalar = isinstance(value, (str, int, float, Path))
+        offer = f"; allowed: {', '.join(values)}" if values else ""
         return location, f"{f'{shown(value)} ' if scalar else ''}{problem['ctx']['error']}{offer}"
     if value is None:
-        how = "" if field is None or field.is_required() else "; leave the key out to use its default"
-        return location, f"null is not a value here{how}"
-    what = f"is not {(allowed_text(field) if field else '') or problem['msg']}"
+        advice = "" if field.is_required() else "; leave the key out to use its default"
+        return location, f"null is not a value here{advice}"
+    refusal = f"is not {words or problem['msg']}"
     if kind == "literal_error":
-        # Of this place: a key may take other words as well as a mapping to words.
-        allowed = ast.literal_eval(f"[{problem['ctx']['expected'].replace(' or ', ', ')}]")
-        or_else = f", or {allowed_text(field)}" if field and problem["loc"][-1] == KINDS[0] else ""
-        offer = f"; allowed: {', '.join(allowed)}{or_else}"
-        what = f"is not allowed{offer}{nearest(value, allowed)}"
-    elif kind == "model_type" and model is not None:
-        what = f"is not a mapping; write {', '.join(model.model_fields)} below it"
+        # The values of this place: a key may take other words as well as a mapping to words.
+        values = ast.literal_eval(f"[{problem['ctx']['expected'].replace(' or ', ', ')}]")
+        or_mapping = f", or {words}" if problem["loc"][-1] == KINDS[0] else ""
+        refusal = f"is not allowed; allowed: {', '.join(values)}{or_mapping}{nearest(value, values)}"
+    elif kind == "model_type" and section is not None:
+        refusal = f"is not a mapping; write {', '.join(section.model_fields)} below it"
     elif kind == "string_type":
-        what = "is not text; put it in quotes"
+        refusal = "is not text; put it in quotes"
     elif kind in ("int_type", "float_type") and isinstance(value, str):
-        what = (
-            f"is text, {what.removeprefix('is ')}"  # otherwise a number in quotes would be called no number
-        )
+        refusal = f"is text, not {words}"  # otherwise a number in quotes would be called no number
     elif kind == "tuple_type":
         word = nearest(value, ("flags",)) if location[-2:-1] == ("encode",) else ""
-        what += word or "; write it in brackets, [...], or start each item with '- '"
-    return location, f"{shown(value)} {what}"
+        refusal += word or "; write it in brackets, [...], or start each item with '- '"
+    return location, f"{shown(value)} {refusal}"
 
 
 _KEYS_INSTEAD = "parties are identified by keys: docs/hosts.md#keys"
@@ -99,46 +96,41 @@ _NOISE_RULES = ("min_group", "min_rows_per_feature", "budget")
 #: Keys of earlier versions, by their last two parts without positions, and what to do instead.
 _REPLACED = {
     **dict.fromkeys(("network.tls", "network.secret", "network.pins", "policy.tls"), _KEYS_INSTEAD),
-    "table.path": "name the file itself, table: FILE; files of any size are read",
-    "table.memory": "write memory beside table",
     **dict.fromkeys(("he.pairs", "he.packing"), _FORM_INSTEAD),
-    **dict.fromkeys(
-        (f"{section}.{key}" for section in ("privacy", "policy") for key in _NOISE_RULES), _NOISE_INSTEAD
-    ),
-    **dict.fromkeys(
-        ("shards", "coordinator.workers", "target.workers", "sources.workers"), _ONE_PROCESS_INSTEAD
-    ),
+    **{f"{section}.{rule}": _NOISE_INSTEAD for section in ("privacy", "policy") for rule in _NOISE_RULES},
+    **{f"{role}.workers": _ONE_PROCESS_INSTEAD for role in ("coordinator", "target", "sources")},
+    "shards": _ONE_PROCESS_INSTEAD,
+    "table.path": "name the file itself, table: FILE; files of any size are read",
 }
 
 
+def keys(section: type[BaseModel], above: Location = ()) -> Iterator[tuple[Location, FieldInfo]]:
+    """Yield every key of a section and of the sections in it, with its location without positions."""
+    for name, field in section.model_fields.items():
+        yield (*above, name), field
+        if inner := model_in(field.annotation):
+            yield from keys(inner, (*above, name))
+
+
 def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
-    _, model = _resolve(location[:-1], plan)
-    names = tuple(model.model_fields) if model else ()
-    if instead := _REPLACED.get(dotted(tuple(part for part in location if isinstance(part, str))[-2:])):
+    key, place = location[-1], tuple(part for part in location if isinstance(part, str))
+    section = _resolve(location[:-1], plan)[1] if location[1:] else plan
+    if instead := _REPLACED.get(dotted(place[-2:])):
         return f"no longer exists, remove it: {instead}"
-    if elsewhere := [*_places(location[-1], plan)]:
-        return f"there is no such key here; it is {' or '.join(elsewhere)}"
-    return f"there is no such key; keys here: {', '.join(names)}{nearest(location[-1], names)}"
+    if places := [place for place, _ in keys(plan) if place[-1] == key]:
+        named = (dotted(place) if place[1:] else f"{key}, at the top of the plan" for place in places)
+        return f"there is no such key here; it is {' or '.join(named)}"
+    names = tuple(section.model_fields) if section else ()
+    return f"there is no such key; keys here: {', '.join(names)}{nearest(key, names)}"
 
 
-def _places(key: str | int, model: type[BaseModel], within: Location = ()) -> Iterator[str]:
-    """Yield where in a plan a key of that name is, as in ``parties.target.table``."""
-    for name, field in model.model_fields.items():
-        if name == key:
-            yield dotted((*within, name)) if within else f"{name}, at the top of the plan"
-        if section := model_in(field.annotation):
-            yield from _places(key, section, (*within, name))
-
-
-def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo | None, type[BaseModel] | None]:
-    """Return the field at a location, and the model of its value, if it is a section."""
-    field: FieldInfo | None = None
-    model: type[BaseModel] | None = plan
-    for part in location:
-        if isinstance(part, str):
-            field = model.model_fields.get(part) if model else field  # that of the keys of a mapping
-            model = model_in(field.annotation) if field else None
-    return field, model
+def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo, type[BaseModel] | None]:
+    """Return the field that a location is in, and the section that it holds, if it holds one."""
+    fields, place = dict(keys(plan)), tuple(part for part in location if isinstance(part, str))
+    section = model_in(fields[place].annotation) if place in fields else None
+    while place not in fields:  # a key of a mapping, such as a column's name
+        place = place[:-1]
+    return fields[place], section
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, unique
 from typing import Literal
 
-from mpc_spearman.config.terms import Terms
+from mpc_spearman.config import Terms
 from mpc_spearman.parties import Role
 
 FieldType = Literal["text", "texts", "blob", "bytes", "int64", "int128", "ring", "float64", "flags"]

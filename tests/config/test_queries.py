@@ -61,7 +61,7 @@ NO_NAME = ": connection is not env:NAME; put the database's address into an "
         *(({"query": query}, NO_SELECT) for query in NO_SELECTS),
         *(({"connection": connection}, NO_NAME) for connection in ("CLINIC", "env:", "env:A B", ADDRESS)),
         ({"query": ""}, UNCLEAR),
-        ({"memory": "1GB"}, ".memory: no longer exists, remove it: write memory beside table"),
+        ({"memory": "1GB"}, ".memory: there is no such key here; it is parties.target.memory or"),
         ({"path": "t.csv"}, ".path: no longer exists, remove it: name the file itself, table: FILE; files"),
         ({"order_by": []}, ": needs order_by, the columns that say which row comes first"),
         ({"query": 7}, ".query: 7 is not text; put it in quotes"),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from mpc_spearman.config import Terms
 from mpc_spearman.config.levels import GRANTS, LEVELS
-from mpc_spearman.config.terms import Terms
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind, Row
