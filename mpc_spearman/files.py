@@ -92,13 +92,10 @@ def lock(path: Path, flags: int) -> int:
     The lock lasts until the descriptor is closed or the process ends in any way. `BlockingIOError` if another
     process has it.
     """
-    # A file that this call creates may already be locked by a process that clears away abandoned files. Then
-    # wait until that process has removed it, and create it again.
-    how = fcntl.LOCK_EX if flags & os.O_EXCL else fcntl.LOCK_EX | fcntl.LOCK_NB
     while True:
         opened = os.open(path, flags, 0o600)
         try:
-            fcntl.flock(opened, how)
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(opened), os.stat(path)):
                     return opened

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -25,21 +24,18 @@ from mpc_spearman.arrays import BLOCK, from_file, mapped, parts, reordered
 from mpc_spearman.config import DataParty, Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.ids import id_digest
-from mpc_spearman.data.ranking import Place
 from mpc_spearman.data.ranks import Groups, Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import OutputError
-from mpc_spearman.files import check_private, lock, write_whole
+from mpc_spearman.files import check_private, private_folder, write_whole
 from mpc_spearman.version import __version__
-
-_PART = ".ranks.part"
 
 
 class KeptRanks:
     """One owner's folder of ranks, for a run of the first `limit` rows of its table.
 
     Make it before the table is read: it then notices a file that is replaced meanwhile. `OutputError` if the
-    folder cannot be made or written to, `PlanError` if others may read it.
+    folder cannot be made, `PlanError` if others may read it.
     """
 
     def __init__(self, folder: Path, owner: DataParty, limit: int | None) -> None:
@@ -47,31 +43,30 @@ class KeptRanks:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             check_private(folder, folder.stat().st_mode, "--keep-ranks")
-            for left in folder.glob(f".*{_PART}"):  # by a run that was killed
-                with suppress(BlockingIOError, FileNotFoundError):  # in use, or gone meanwhile
-                    locked = lock(left, os.O_RDWR)
-                    left.unlink()
-                    os.close(locked)
         except OSError as error:
             raise OutputError(f"--keep-ranks: cannot write to {folder}: {error.strerror}") from None
 
-    def ranks(self, table: Table, make: Callable[[Table, Place], Ranks], say: Callable[[str], None]) -> Ranks:
-        """Return a table's ranks as they were kept; otherwise have `make` rank it, and keep what it returns.
+    def ranks(self, table: Table, rank: Callable[..., Ranks], say: Callable[[str], None]) -> Ranks:
+        """Return a table's ranks as they were kept; otherwise have `rank` compute them, and keep them.
 
-        `say` is called if kept ranks are used, or are damaged.
+        `rank` gets a table and `place` (`rank_columns`). `say` is called if kept ranks are used, or are
+        damaged. `OutputError` if the folder cannot be written to.
         """
         order = None
         if table.rows is not None and (np.diff(table.rows) < 0).any():
             order = np.argsort(table.rows)
             table = table.take(order)
-        file = self._folder / f"{self._name(table)}.ranks"
-        ranks = self._found(file, table, say)
-        if ranks is None:
-            ranks = self._made(file, lambda place: make(table, place), say)
+        file = self._folder / f"{self._digest(table)}.ranks"
+        try:
+            with private_folder(self._folder, ".unfinished-") as unfinished:
+                ranks = self._read(file, table, say) or self._rank(file, unfinished, table, rank, say)
+        except OSError as error:
+            raise OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}") from None
         return ranks if order is None else Ranks(reordered(ranks.matrix, np.argsort(order)), ranks.groups)
 
-    def _name(self, table: Table) -> str:
-        about = {
+    def _digest(self, table: Table) -> str:
+        """Return 32 hexadecimal digits that differ where anything differs that the ranks depend on."""
+        content = {
             "version": __version__,
             "party": table.party,
             "keys": self._owner.model_dump(
@@ -83,15 +78,17 @@ class KeptRanks:
             "columns": table.columns,
             "ids": id_digest(table.ids, b"").hex(),
         }
-        return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:32]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
-    def _found(self, file: Path, table: Table, say: Callable[[str], None]) -> Ranks | None:
+    def _read(self, file: Path, table: Table, say: Callable[[str], None]) -> Ranks | None:
+        """Return the ranks in a file, or None if there is no such file or the ranks cannot be used."""
         try:
-            about = json.loads(file.with_suffix(".json").read_bytes())
-            groups = tuple(Groups(tuple(map(tuple, sizes)), *rest) for sizes, *rest in about["groups"])
+            header = json.loads(file.with_suffix(".json").read_bytes())
+            groups = tuple(Groups(tuple(map(tuple, sizes)), *numbers) for sizes, *numbers in header["groups"])
             count = len(table.columns)
             matrix = from_file(file, "r", (count, table.n), np.int32)
-            if len(groups) != count or about["sha256"] != _checksum(matrix, about["groups"], about["kept"]):
+            checksum = _checksum(matrix, header["groups"], header["kept"])
+            if len(groups) != count or header["sha256"] != checksum:
                 raise ValueError
         except FileNotFoundError:
             return None
@@ -100,30 +97,34 @@ class KeptRanks:
             return None
         if self._stamp != _stamp(self._owner.table):
             return None
-        say(f"the table is not ranked again: its ranks of {about['kept']} are used")
+        say(f"the table is not ranked again: its ranks of {header['kept']} are used")
         return Ranks(matrix, groups)
 
-    def _made(self, file: Path, make: Callable[[Place], Ranks], say: Callable[[str], None]) -> Ranks:
-        part = self._folder / f".{secrets.token_hex(8)}{_PART}"
-        try:
-            opened = lock(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            try:
-                ranks = make(lambda shape: mapped(os.dup(opened), shape, np.int32))
-                if self._stamp != _stamp(self._owner.table):
-                    say("the table changed while it was read: its ranks are not kept")
-                    return ranks
-                os.fsync(opened)
-                groups = [(one.how_many, one.skewness, one.gaps) for one in ranks.groups]
-                kept = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-                about = {"kept": kept, "groups": groups, "sha256": _checksum(ranks.matrix, groups, kept)}
-                part.replace(file)
-                write_whole(file.with_suffix(".json"), json.dumps(about).encode(), durable=True)
-                return ranks
-            finally:
-                part.unlink(missing_ok=True)
-                os.close(opened)
-        except OSError as error:
-            raise OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}") from None
+    def _rank(
+        self,
+        file: Path,
+        unfinished: Path,
+        table: Table,
+        rank: Callable[..., Ranks],
+        say: Callable[[str], None],
+    ) -> Ranks:
+        """Rank a table in a file in the folder `unfinished`, and then give the file its name."""
+        part = unfinished / file.name
+
+        def place(shape: tuple[int, int]) -> NDArray[np.int32]:
+            return mapped(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), shape, np.int32)
+
+        ranks = rank(table, place=place)
+        if self._stamp != _stamp(self._owner.table):
+            say("the table changed while it was read: its ranks are not kept")
+            return ranks
+        ranks.matrix.flush()  # type: ignore[attr-defined]  # onto the disk
+        groups = [(group.how_many, group.skewness, group.gaps) for group in ranks.groups]
+        kept_at = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+        header = {"kept": kept_at, "groups": groups, "sha256": _checksum(ranks.matrix, groups, kept_at)}
+        part.replace(file)
+        write_whole(file.with_suffix(".json"), json.dumps(header).encode(), durable=True)
+        return ranks
 
 
 def _stamp(table: Path | Query | None) -> list[object]:
@@ -133,11 +134,11 @@ def _stamp(table: Path | Query | None) -> list[object]:
     """
     if not isinstance(table, Query):
         assert table is not None
-        return _of_files(table)
-    kind, _, rest = os.environ.get(table.variable, "").partition(":")
+        return _file_stamps(table)
+    kind, _, place = os.environ.get(table.variable, "").partition(":")
     if kind in ("sqlite", "duckdb"):
-        return [os.getcwd(), *_of_files(Path(rest))]
-    address = urlsplit(f"{kind}:{rest}")
+        return [os.getcwd(), *_file_stamps(Path(place))]
+    address = urlsplit(f"{kind}:{place}")
     options = [option for option in parse_qsl(address.query) if "password" not in option[0]]
     user, _, host = address.netloc.rpartition("@")
     libpq = {name: value for name, value in os.environ.items() if name.startswith("PG") or name == "TZ"}
@@ -145,17 +146,18 @@ def _stamp(table: Path | Query | None) -> list[object]:
     return [user.partition(":")[0], host, address.path, options, sorted(libpq.items()), os.getcwd()]
 
 
-def _of_files(table: Path) -> list[object]:
+def _file_stamps(table: Path) -> list[object]:
+    """Return path, size and time of change of a file, or of all files in a folder."""
     stamps: list[object] = []
     with suppress(OSError):  # whoever reads it says why it cannot be
         for file in sorted(table.rglob("*")) if table.is_dir() else [table]:
-            about = file.stat()
-            stamps.append((str(file.absolute()), about.st_size, about.st_mtime_ns))
+            status = file.stat()
+            stamps.append((str(file.absolute()), status.st_size, status.st_mtime_ns))
     return stamps
 
 
-def _checksum(matrix: NDArray[np.int32], groups: object, kept: object) -> str:
-    checksum = hashlib.sha256(json.dumps([groups, kept]).encode())
+def _checksum(matrix: NDArray[np.int32], groups: object, kept_at: object) -> str:
+    checksum = hashlib.sha256(json.dumps([groups, kept_at]).encode())
     for row in matrix:
         for _, part in parts(row, BLOCK):
             checksum.update(part.data)

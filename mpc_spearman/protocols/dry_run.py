@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 from mpc_spearman.config import Plan, check_policy, check_policy_columns, check_policy_rows
 from mpc_spearman.data.adjusted import Adjusted
@@ -50,16 +51,15 @@ def dry_run(plan: Plan, name: str, other: int) -> DryRun:
     """
     roster, refusals = plan.roster(name), list[MpcSpearmanError]()
     tables = own_tables(plan, name)
-    table = tables.used
-    ranks = table.ranks()
-    of_whole = ranks if table is tables.whole else tables.whole.ranks()
+    table, ranks_of = tables.of_run, cache(Table.ranks)
+    ranks = ranks_of(table)
     as_source = roster.me.role is Role.SOURCE
     features = dict.fromkeys(roster.sources, other)
     if as_source:
         features[roster.me] = table.m
     shapes = Shapes(table.n, features, other if as_source else table.m)
     level = level_of(plan)
-    vectors, stated = own_vectors(plan, tables, lambda one: ranks if one is table else of_whole)
+    vectors, stated = own_vectors(plan, tables, ranks_of)
     own_ranks = ranks.first(table.m)
     known = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
     checks: tuple[Callable[[], None], ...] = (

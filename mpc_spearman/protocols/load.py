@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
 from mpc_spearman.data.kept import KeptRanks
-from mpc_spearman.data.ranking import Place
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.refusals import listed
 from mpc_spearman.data.sources import ArrowTable
@@ -28,21 +28,19 @@ from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.charge import ledger_of, partner_losses
 from mpc_spearman.run import Run, step
 
-# Cells of a table to rank before meeting the others, so that a caution comes early: a fraction of a second,
-# for which nobody has to wait.
-_AT_ONCE = 1_000_000
+#: A table of at most so many cells is ranked before the party meets the others too, which takes a fraction of
+#: a second: a caution about its rows, or a refusal, then comes early.
+_FEW_CELLS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Tables:
-    """A party's table with all its rows, and the table of the rows of a run, as far as these are known."""
+    """A party's table with all its rows, and its table of the rows of a run, as far as these are known."""
 
     whole: Table
-    used: Table
-    #: Of the whole table, if it was ranked at once.
-    ranks: Ranks | None = None
-    #: Where its ranks are kept (``--keep-ranks``).
-    kept: KeptRanks | None = None
+    of_run: Table
+    #: Where ranks are kept for later runs (``--keep-ranks``).
+    kept_ranks: KeptRanks | None = None
 
 
 def own_tables(
@@ -61,7 +59,7 @@ def own_tables(
         )
     # Rows that become one (duplicates) do so before anything else.
     first = None if rows_differ(plan) or isinstance(me.duplicates, dict) else plan.rows
-    whole = used = read_table(
+    whole = of_run = read_table(
         name,
         source,
         me,
@@ -74,13 +72,12 @@ def own_tables(
     )
     if first is None and plan.rows is not None:
         places = np.arange(whole.n) if whole.rows is None else whole.rows
-        used = whole.take(np.flatnonzero(places < plan.rows))
-        if used.n < MIN_ROWS:
-            raise TableError(
-                f"{name}: of its first {plan.rows:,} rows {used.n:,} can be used, and a run needs {MIN_ROWS}"
-            )
+        of_run = whole.take(np.flatnonzero(places < plan.rows))
+        if of_run.n < MIN_ROWS:
+            usable = f"of its first {plan.rows:,} rows {of_run.n:,} can be used"
+            raise TableError(f"{name}: {usable}, and a run needs {MIN_ROWS}")
     if me.aligned is not None:
-        used = take_aligned(used, me.aligned)
+        of_run = take_aligned(of_run, me.aligned)
     elif plan.alignment == "ids":
         raise PlanError(
             f"party {name} has no file of ids, which alignment: ids needs: write "
@@ -88,16 +85,7 @@ def own_tables(
         )
     if missing := [column for column in me.policy.range if column not in whole.features]:
         raise PlanError(f"party {name}: policy.range: {listed(missing)} is no feature of its table")
-    return Tables(whole, used)
-
-
-def range_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
-    """Return by which factor an owner states each column's range larger, (m,).
-
-    It is that of ``policy.range``, times `value_factors`.
-    """
-    more = plan.owner(table.party).policy.range
-    return np.array([more.get(name, 1.0) for name in table.features]) * value_factors(plan, table)
+    return Tables(whole, of_run)
 
 
 def value_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
@@ -124,32 +112,31 @@ def value_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
 def load(run: Run, frame: ArrowTable | None) -> Tables:
     """Check the owner's policy, then read and check its table, before the party meets the others.
 
-    `frame` is the table if it is not a file. A small table is ranked as well. Ranks of a table in memory are
-    not kept, since it cannot be recognised.
+    `frame` is the table if it is not a file. Ranks of a table in memory are not kept, since it cannot be
+    recognised.
     """
     me = run.plan.owner(run.roster.me.name)
     check_policy(run.plan, me.name)
     ledger = ledger_of(run)
     if ledger is not None:
         ledger.check(me.name, partner_losses(run.plan, run.roster), me.policy.lifetime, run.approval)
-    kept = None
+    kept_ranks = None
     if run.keep_ranks is not None and frame is None:
-        kept = KeptRanks(run.keep_ranks, me, run.plan.rows)
+        kept_ranks = KeptRanks(run.keep_ranks, me, run.plan.rows)
     tables = own_tables(run.plan, me.name, frame, partial(run.progress, run.meter.current))
-    table = tables.whole
     check_places(me.write_aligned, me.write_unaligned)
-    check_policy_rows(run.plan, me.name, tables.used.n)
-    ranks, cautions = None, [*table.cautions, *many_ids(run.plan, me.name, tables.used.n)]
-    if table.n * len(table.columns) <= _AT_ONCE:
-        ranks = table.ranks(workers=run.threads)
-        cautions += row_cautions(ranks, table.columns)
-        if tables.used is table or rows_differ(run.plan):
-            _adjusted(table, ranks)  # so that what it refuses is refused before the parties meet
+    check_policy_rows(run.plan, me.name, tables.of_run.n)
+    cautions = [*tables.whole.cautions, *many_ids(run.plan, me.name, tables.of_run.n)]
+    if tables.whole.n * len(tables.whole.columns) <= _FEW_CELLS:
+        ranks = tables.whole.ranks(workers=run.threads)
+        cautions += row_cautions(ranks, tables.whole.columns)
+        if tables.of_run is tables.whole or rows_differ(run.plan):
+            _adjusted(tables.whole, ranks)  # which may refuse the table
     for caution in cautions:
         run.say(caution)
     run.notes.cautions += cautions
-    tag(run, tables.used)
-    return replace(tables, ranks=ranks, kept=kept)
+    tag(run, tables.of_run)
+    return replace(tables, kept_ranks=kept_ranks)
 
 
 def many_ids(plan: Plan, name: str, ids: int) -> list[str]:
@@ -177,28 +164,20 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
     Returns ranks of the rows of the run, or their residuals (`own_vectors`). Statements are of the whole
     table; without noise of the rows of the run.
     """
-    owner, ranked = run.plan.owner(run.roster.me.name), 0
+    owner, progress = run.plan.owner(run.roster.me.name), count(1)
 
     def tick() -> None:
-        nonlocal ranked
-        ranked += 1
-        run.tick(ranked, len(tables.used.columns))
-
-    def make(its: Table, place: Place) -> Ranks:
-        return its.ranks(workers=run.threads, tick=tick, place=place)
+        run.tick(next(progress), len(tables.of_run.columns))
 
     def say(text: str) -> None:
         run.say(text)
-        if isinstance(owner.table, Query):  # nothing tells whether it has changed
+        if isinstance(owner.table, Query):  # nothing shows whether it has changed
             run.notes.cautions.append(text)
 
-    def ranks_of(table: Table) -> Ranks:
-        if tables.kept is not None:
-            return tables.kept.ranks(table, make, say)
-        known = tables.ranks if table is tables.whole else None
-        return known or table.ranks(workers=run.threads, tick=tick)
-
-    return own_vectors(run.plan, tables, ranks_of)
+    rank_table = partial(Table.ranks, workers=run.threads, tick=tick)
+    if tables.kept_ranks is None:
+        return own_vectors(run.plan, tables, rank_table)
+    return own_vectors(run.plan, tables, partial(tables.kept_ranks.ranks, rank=rank_table, say=say))
 
 
 def own_vectors(plan: Plan, tables: Tables, ranks_of: Callable[[Table], Ranks]) -> tuple[Ranks, Statements]:
@@ -208,14 +187,18 @@ def own_vectors(plan: Plan, tables: Tables, ranks_of: Callable[[Table], Ranks]) 
     adjusted in the rows of the run, as all else is of these. `TableError` names features that covariates
     determine.
     """
-    whole, used = tables.whole, tables.used
-    level, role, factors = level_of(plan), plan.roster(whole.party).me.role, range_factors(plan, whole)
-    if used is whole or not rows_differ(plan):
-        ranks = _adjusted(used, ranks_of(used))
+    whole, of_run = tables.whole, tables.of_run
+    level, role = level_of(plan), plan.roster(whole.party).me.role
+    larger = plan.owner(whole.party).policy.range
+    factors = np.array([larger.get(name, 1.0) for name in whole.features]) * value_factors(plan, whole)
+    if of_run is whole or not rows_differ(plan):
+        ranks = _adjusted(of_run, ranks_of(of_run))
         return ranks, level.statements(ranks, role, factors)
     of_whole = _adjusted(whole, ranks_of(whole))
     stated = level.statements(of_whole, role, factors)
-    return of_whole.of_rows(used.rows_in(whole)) if isinstance(of_whole, Adjusted) else ranks_of(used), stated
+    if isinstance(of_whole, Adjusted):
+        return of_whole.of_rows(of_run.rows_in(whole)), stated
+    return ranks_of(of_run), stated
 
 
 def _adjusted(table: Table, ranks: Ranks) -> Ranks:

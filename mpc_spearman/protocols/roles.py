@@ -48,10 +48,10 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     """Parties A and B: rank columns, put them hidden into the computation, and receive the result."""
     tables = load(run, frame)
     connect(run)
-    start(run, tables.used)
+    start(run, tables.of_run)
     if run.plan.alignment == "intersect":
-        tables = replace(tables, used=intersect(run, tables.used))
-    table = tables.used
+        tables = replace(tables, of_run=intersect(run, tables.of_run))
+    table = tables.of_run
     shapes = agree(run, table)
     for source in run.roster.sessions:
         align(run, table, source)

@@ -124,7 +124,7 @@ def test_the_first_rows_of_a_run_are_counted_after_rows_became_one(csv: Any) -> 
     lines = "id,x\na,1\na,2\nb,3\nb,4\nc,5\nd,6\na,7\n"
     plan = {**mapping(alignment="intersect"), "rows": 3}
     plan["parties"]["target"] |= {"table": str(csv(lines)), "duplicates": {"x": "sum"}}
-    table = own_tables(load_plan(plan), "B").used
+    table = own_tables(load_plan(plan), "B").of_run
     assert (table.ids.to_pylist(), table.column(0).tolist()) == (["a", "b", "c"], [10, 7, 5])
 
 

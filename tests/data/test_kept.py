@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from mpc_spearman.data.ranking import Place
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import OutputError, PlanError
-from mpc_spearman.files import lock
 from support.databases import command, into_sqlite
 from support.in_memory import run_in_memory
 from support.plans import mapping
@@ -57,12 +55,12 @@ class Owner:
         assert own.table is not None
         table = take(read_table(own.name, own.table, own, rows=limit))
 
-        def make(its: Table, place: Place) -> Ranks:
+        def rank(table: Table, place: Place) -> Ranks:
             self.ranked += 1
             meanwhile()
-            return its.ranks(place=place)
+            return table.ranks(place=place)
 
-        return kept.ranks(table, make, self.said.append), table
+        return kept.ranks(table, rank, self.said.append), table
 
 
 def right(ranks: Ranks, table: Table) -> bool:
@@ -251,40 +249,17 @@ def test_ranks_of_a_table_that_changes_are_neither_kept_nor_reused(clinic: Path)
     assert owner.ranked == 3
 
 
-def test_files_of_killed_runs_are_removed(clinic: Path) -> None:
+def test_a_run_that_is_killed_leaves_no_file_for_the_next(clinic: Path) -> None:
     owner = Owner(clinic)
-    owner.folder.mkdir(mode=0o700)
-    (owner.folder / ".0123.ranks.part").write_bytes(bytes(100))
-    in_use = lock(owner.folder / ".4567.ranks.part", os.O_RDWR | os.O_CREAT)
+    (owner.folder / f".unfinished-{16 * '0'}").mkdir(mode=0o700, parents=True)
+    owner.folder.chmod(0o700)
 
     def fail() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         owner.ranks(meanwhile=fail)
-    assert [file.name for file in owner.folder.iterdir()] == [".4567.ranks.part"]
-    os.close(in_use)
-
-
-def test_a_file_that_another_process_cleared_away_is_made_again(
-    clinic: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    owner, made, real = Owner(clinic), list[Path](), os.open
-
-    def opening(path: Any, flags: int, *mode: int) -> int:
-        opened = real(path, flags, *mode)
-        if flags & os.O_EXCL and not made:
-            made.append(Path(path))
-            taken = lock(made[0], os.O_RDWR)
-            threading.Timer(0.2, lambda: (made[0].unlink(), os.close(taken))).start()
-        return opened
-
-    monkeypatch.setattr(os, "open", opening)
-    assert right(*owner.ranks())
-    assert made
-    assert not made[0].exists()
-    assert right(*owner.ranks())
-    assert owner.ranked == 1
+    assert not list(owner.folder.iterdir())
 
 
 @pytest.mark.parametrize("error", [PlanError, OutputError])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ import pytest
 
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.result import Result
-from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import Reference, reference
 from support.harness import ROOT
 from support.in_memory import run_in_memory
 from support.plans import SMALL, plan
 from support.references import (
     SHARED,
-    normal_tables,
     pooled,
     pvalues_of,
     ranked_alike,
@@ -80,23 +77,6 @@ def check(
     p = pvalues_of(truth.coefficients.to_numpy(), [source], [target], estimator=estimator)
     np.testing.assert_allclose(result.pvalues, p, rtol=1e-6, atol=1e-300)
     return truth
-
-
-@pytest.mark.parametrize("alignment", ["same", "intersect"])
-def test_a_table_is_ranked_once(alignment: str) -> None:
-    """A small one when it is loaded, where all its rows are common; otherwise in its own step."""
-    ranked: list[tuple[str, int]] = []
-
-    def counted(role: Any, run: Run, frame: Any) -> Result:
-        def tell(phase: str, done: int, of: int) -> None:
-            if phase == "rank" and done:
-                ranked.append((run.roster.me.name, done))
-
-        return role(replace(run, progress=tell), frame)
-
-    run_in_memory(plan(alignment=alignment), normal_tables(), dict.fromkeys("AB", counted)).result()
-    once = [("A", 1), ("A", 2), ("B", 1), ("B", 2), ("B", 3)]
-    assert sorted(ranked) == (once if alignment == "intersect" else [])
 
 
 # ---- real tables ----
