@@ -33,16 +33,16 @@ class Answer(Source):
     It is `whole` if columns that are neither ids nor features are needed afterwards.
     """
 
-    def __init__(self, asked: Query, keys: TableKeys, rows: int | None, *, whole: bool) -> None:
+    def __init__(self, query: Query, keys: TableKeys, rows: int | None, *, whole: bool) -> None:
         super().__init__(keys, rows)
-        self._asked, self._whole, self._count = asked, whole, 0
+        self._query, self._whole, self._count = query, whole, 0
         # On lines of its own, for a comment at its end.
-        self._from = f"FROM (\n{(asked.query or '').strip().removesuffix(';')}\n) AS answer"
-        with connect(asked, self.memory.limit) as database:
+        self._from = f"FROM (\n{(query.query or '').strip().removesuffix(';')}\n) AS answer"
+        with connect(query, self.memory.limit) as database:
             self._columns = database.columns(f"SELECT * {self._from}")
             self.session = database.settings()
         self.names = [column.name for column in self._columns]
-        self._kept = dict[int, list[tuple[pa.DataType, NDArray[np.uint8]]]]()
+        self._blocks = dict[int, list[tuple[pa.DataType, NDArray[np.uint8]]]]()
 
     @property
     def n(self) -> int:
@@ -51,7 +51,7 @@ class Answer(Source):
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Take these columns over, the first time."""
-        if self._kept:
+        if self._blocks:
             return
         for place in columns:
             if self._columns[place].kind == "foreign" and not self._whole:
@@ -60,32 +60,31 @@ class Answer(Source):
                     "text, whole numbers nor dates: cast them to text or to int64"
                 )
         places = range(len(self.names)) if self._whole else [*dict.fromkeys((*columns, *numbers))]
-        self._kept = {place: [] for place in places}
-        with connect(self._asked, self.memory.limit) as database:
+        self._blocks = {place: [] for place in places}
+        with connect(self._query, self.memory.limit) as database:
             cells = ", ".join(f"{self._columns[place].cells} AS c{place}" for place in places)
-            by = (self._columns[self._place(name)].name for name in (*self._asked.order_by, *self._keys.id))
+            by = (self._columns[self._place(name)].name for name in (*self._query.order_by, *self._keys.id))
             order = ", ".join(f"answer.{quoted(name, database.mark)} NULLS LAST" for name in by)
             limit = "" if self._rows is None else f" LIMIT {self._rows}"
             for rows in _in_blocks(database.batches(f"SELECT {cells} {self._from} ORDER BY {order}{limit}")):
                 self._count += len(rows)
                 for place, block in zip(places, rows.columns, strict=True):
                     written = pa.record_batch([block], ["cells"]).serialize()
-                    kept = self.memory.keep(np.frombuffer(written, np.uint8))
-                    self._kept[place].append((block.type, kept))
+                    data = self.memory.keep(np.frombuffer(written, np.uint8))
+                    self._blocks[place].append((block.type, data))
 
     def _place(self, name: str) -> int:
-        for place in range(len(self.names)):
-            if self.name(place) == name:
-                return place
-        has = listed([*map(str, self.names)])
-        raise Unusable(f"table.order_by: there is no column {show(name)}; it has {has}")
+        names = [self.name(place) for place in range(len(self.names))]
+        if name not in names:
+            raise Unusable(f"table.order_by: there is no column {show(name)}; it has {listed(names)}")
+        return names.index(name)
 
     def numbers(self, place: int) -> Numbers:
         """Read a feature's values."""
         column = self._columns[place]
         if column.kind == "foreign":
-            what = f"{column.type_name}, not numbers"
-            raise Unusable(f"{what}: cast it to float64, or leave it out (exclude)")
+            cast = "cast it to float64, or leave it out (exclude)"
+            raise Unusable(f"{column.type_name}, not numbers: {cast}")
         return super().numbers(place)
 
     def blocks(self, place: int) -> Iterable[pa.Array]:
@@ -102,11 +101,11 @@ class Answer(Source):
             yield from self._read(place)
 
     def _read(self, place: int) -> Iterator[pa.Array]:
-        kinds = {kind for kind, _ in self._kept[place]}
-        common = max(kinds, key=_TYPES.index) if len(kinds) > 1 else None
-        for kind, kept in self._kept[place]:
-            rows = pa.ipc.read_record_batch(pa.py_buffer(kept), pa.schema([("cells", kind)]))
-            yield rows.column(0) if common is None else _as(rows.column(0), common)
+        types = {block_type for block_type, _ in self._blocks[place]}
+        widest = max(types, key=_TYPES.index) if len(types) > 1 else None
+        for block_type, data in self._blocks[place]:
+            rows = pa.ipc.read_record_batch(pa.py_buffer(data), pa.schema([("cells", block_type)]))
+            yield rows.column(0) if widest is None else _cast(rows.column(0), widest)
 
     def _decimals(self, place: int) -> Iterator[pa.Array]:
         """Read numbers that have arrived as text, exactly."""
@@ -125,25 +124,24 @@ class Answer(Source):
         if digits is None:
             raise Unusable("numbers of more than 75 digits: round them, or cast them to float8, in the query")
         for text in self._read(place):
-            known = pc.if_else(pc.equal(text, "NaN"), None, text)
-            yield known.cast(_MOST_DIGITS[digits](digits, scale))
+            numbers = pc.if_else(pc.equal(text, "NaN"), None, text)
+            yield numbers.cast(_MOST_DIGITS[digits](digits, scale))
 
 
 def _in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put small batches of rows together."""
-    some, rows = list[pa.RecordBatch](), 0
+    pending = list[pa.RecordBatch]()
     for batch in batches:
-        some.append(batch)
-        rows += len(batch)
-        if rows >= _BLOCK:
-            yield from pa.Table.from_batches(some).combine_chunks().to_batches()
-            some, rows = [], 0
-    if rows:
-        yield from pa.Table.from_batches(some).combine_chunks().to_batches()
+        pending.append(batch)
+        if sum(map(len, pending)) >= _BLOCK:
+            yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
+            pending.clear()
+    if pending:
+        yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
 
 
-def _as(block: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a block of SQLite's cells as cells of a type that holds those of all blocks."""
-    if kind in (pa.string(), pa.binary()) and block.type in (pa.int64(), pa.float64()):
+def _cast(block: pa.Array, widest: pa.DataType) -> pa.Array:
+    """Return a block of SQLite's cells as the type that holds the cells of all blocks."""
+    if widest in (pa.string(), pa.binary()) and block.type in (pa.int64(), pa.float64()):
         block = pa.array([None if cell is None else repr(cell) for cell in block.to_pylist()], pa.string())
-    return block.cast(kind, safe=False)
+    return block.cast(widest, safe=False)

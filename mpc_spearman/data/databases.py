@@ -53,34 +53,21 @@ class AnswerColumn(NamedTuple):
 
 
 class Database(ABC):
-    """An engine, reached through its own driver. Public methods raise errors in our own words."""
+    """An engine, reached through its own driver."""
 
-    name: str
     mark = '"'  # around names
 
+    @abstractmethod
     def columns(self, query: str) -> list[AnswerColumn]:
         """Return the columns of a query's answer, without answering it."""
-        with in_words(self.name):
-            return self._columns(query)
 
+    @abstractmethod
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         """Answer a query, a batch of rows at a time."""
-        with in_words(self.name):
-            yield from self._batches(query)
 
     def settings(self) -> tuple[str, ...]:
         """Return the session's settings that decide what a query's answer is."""
-        with in_words(self.name):
-            return self._settings()
-
-    def _settings(self) -> tuple[str, ...]:
         return ()
-
-    @abstractmethod
-    def _columns(self, query: str) -> list[AnswerColumn]: ...
-
-    @abstractmethod
-    def _batches(self, query: str) -> Iterator[pa.RecordBatch]: ...
 
 
 # Types that Arrow lacks, or that DuckDB hands to it wrongly: uhugeint beyond 127 bits with another sign.
@@ -96,8 +83,6 @@ class _DuckDB(Database):
 
     It puts what does not fit into `memory` into a folder of its own beside other temporary files.
     """
-
-    name = "duckdb"
 
     def __init__(self, opened: ExitStack, file: str, memory: int) -> None:
         import duckdb
@@ -119,16 +104,16 @@ class _DuckDB(Database):
             self._connection.execute(f"ATTACH {quoted(file)} AS asked (READ_ONLY)")
             self._connection.execute("USE asked")
 
-    def _columns(self, query: str) -> list[AnswerColumn]:
+    def columns(self, query: str) -> list[AnswerColumn]:
         answer, columns = self._answer(query), list[AnswerColumn]()
-        for name, its_type in zip(answer.columns, answer.types, strict=True):
-            kind, cells = _DUCKDB_KINDS.get(its_type.id, ""), quoted(name, self.mark)
+        for name, of_duckdb in zip(answer.columns, answer.types, strict=True):
+            kind, cells = _DUCKDB_KINDS.get(of_duckdb.id, ""), quoted(name, self.mark)
             cells = f"CAST({cells} AS VARCHAR)" if kind else cells
-            categories = its_type.children[0][1] if kind == "categories" else ()
-            columns.append(AnswerColumn(name, cells, kind, its_type.id, categories))
+            categories = of_duckdb.children[0][1] if kind == "categories" else ()
+            columns.append(AnswerColumn(name, cells, kind, of_duckdb.id, categories))
         return columns
 
-    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         yield from pa.RecordBatchReader.from_stream(self._answer(query))
 
     def _answer(self, query: str) -> Any:
@@ -148,8 +133,6 @@ _POSTGRESQL_AS_ARROW = (
 class _PostgreSQL(Database):
     """PostgreSQL, through ADBC, in one read-only transaction."""
 
-    name = "postgres"
-
     def __init__(self, opened: ExitStack, address: str) -> None:
         import adbc_driver_postgresql.dbapi as postgresql
 
@@ -159,35 +142,35 @@ class _PostgreSQL(Database):
         self._cursor = opened.enter_context(closing(connection.cursor()))
         self._cursor.execute("SET TRANSACTION READ ONLY")
 
-    def _settings(self) -> tuple[str, ...]:
+    def settings(self) -> tuple[str, ...]:
         settings = ", ".join(f"current_setting('{name}')" for name in _SETTINGS)
         query = f"SELECT current_user::text, array_to_string(current_schemas(true), ','), {settings}"
         (row,) = self._rows(query)
         return tuple(row)
 
-    def _columns(self, query: str) -> list[AnswerColumn]:
+    def columns(self, query: str) -> list[AnswerColumn]:
         self._cursor.execute(f"{query} LIMIT 0")
         names = self._cursor.fetch_record_batch().schema.names
         columns = list[AnswerColumn]()
         for name, row in zip(names, self._rows(_types_of(query, len(names))), strict=True):
-            its_type, category, shown, labels = row
+            type_name, category, shown, labels = row
             cells = quoted(name, self.mark)
             kind: Kind = ""
             text = f"CAST({cells} AS text)"  # of char(n), without the blanks that fill it up
-            if its_type in ("numeric", "money"):
+            if type_name in ("numeric", "money"):
                 kind, text = "numbers", f"CAST(CAST({cells} AS numeric) AS text)"
             elif category == "E":
                 kind = "categories"
-            elif its_type == "oid":
+            elif type_name == "oid":
                 text = f"CAST({cells} AS int8)"
-            elif its_type in _POSTGRESQL_AS_ARROW:
+            elif type_name in _POSTGRESQL_AS_ARROW:
                 text = cells
-            elif category != "S" and its_type != "uuid":  # citext is one of the S
+            elif category != "S" and type_name != "uuid":  # citext is one of the S
                 kind = "foreign"
             columns.append(AnswerColumn(name, text, kind, shown, labels))
         return columns
 
-    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         self._cursor.execute(query)
         for batch in self._cursor.fetch_record_batch():
             yield pa.RecordBatch.from_arrays([*map(_with_infinity, batch.columns)], batch.schema.names)
@@ -233,18 +216,16 @@ def _with_infinity(block: pa.Array) -> pa.Array:
 class _SQLite(Database):
     """SQLite, on a file opened for reading, whose cells have types, not its columns."""
 
-    name = "sqlite"
-
     def __init__(self, opened: ExitStack, file: str) -> None:
         address = f"file:{quote(file)}?mode=ro"
         self._connection = opened.enter_context(closing(sqlite3.connect(address, uri=True)))
         self._connection.execute("PRAGMA schema_version")  # which reads the file
 
-    def _columns(self, query: str) -> list[AnswerColumn]:
-        about = self._connection.execute(f"{query} LIMIT 0").description
-        return [AnswerColumn(name, quoted(name, self.mark)) for name, *_ in about]
+    def columns(self, query: str) -> list[AnswerColumn]:
+        names = [name for name, *_ in self._connection.execute(f"{query} LIMIT 0").description]
+        return [AnswerColumn(name, quoted(name, self.mark)) for name in names]
 
-    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         cursor = self._connection.execute(query)
         names = [name for name, *_ in cursor.description]
         while rows := cursor.fetchmany(_SQLITE_CELLS // len(names) + 1):
@@ -263,7 +244,7 @@ def _typed(cells: Sequence[Any]) -> pa.Array:
 class _Spark(Database):
     """Spark, through Spark Connect."""
 
-    name, mark = "spark", "`"
+    mark = "`"
 
     def __init__(self, opened: ExitStack, address: str) -> None:
         with warnings.catch_warnings():  # of a release of pandas, which is not used here
@@ -279,22 +260,22 @@ class _Spark(Database):
         opened.callback(self._session.stop)
         self._session.client.set_retry_policies([DefaultPolicy(max_retries=_SPARK_RETRIES)])
 
-    def _settings(self) -> tuple[str, ...]:
+    def settings(self) -> tuple[str, ...]:
         current = self._session.sql("SELECT current_user(), current_catalog(), current_schema()").first()
         return (*current, *(self._session.conf.get(f"spark.sql.{name}") for name in _SPARK_SETTINGS))
 
-    def _columns(self, query: str) -> list[AnswerColumn]:
+    def columns(self, query: str) -> list[AnswerColumn]:
         columns = list[AnswerColumn]()
         for field in self._session.sql(query).schema.fields:
-            cells, its_type = quoted(field.name, self.mark), field.dataType.simpleString()
+            cells, type_name = quoted(field.name, self.mark), field.dataType.simpleString()
             if str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).startswith("char"):
                 cells = f"rtrim({cells})"  # without the blanks that fill it up
-            foreign = its_type.startswith(("interval year", "interval month", "time("))  # no type of Arrow
+            foreign = type_name.startswith(("interval year", "interval month", "time("))  # no type of Arrow
             cells = f"CAST({cells} AS STRING)" if foreign else cells
-            columns.append(AnswerColumn(field.name, cells, "foreign" if foreign else "", its_type))
+            columns.append(AnswerColumn(field.name, cells, "foreign" if foreign else "", type_name))
         return columns
 
-    def _batches(self, query: str) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
         from pyspark.sql.connect import proto
 
         # A DataFrame hands out Arrow as a whole only, so this asks the client that it uses itself.
@@ -317,44 +298,43 @@ def _no_code_of_answers() -> Iterator[None]:
     def refuse(*_: Any, **__: Any) -> None:
         raise ValueError("user-defined type")
 
-    kept = [
-        (its, name, vars(its)[name])
-        for its, name in ((UserDefinedType, "fromJson"), (CloudPickleSerializer, "loads"))
-    ]
-    for its, name, _ in kept:
-        setattr(its, name, staticmethod(refuse))
+    methods = [(UserDefinedType, "fromJson"), (CloudPickleSerializer, "loads")]
+    originals = [vars(owner)[name] for owner, name in methods]
+    for owner, name in methods:
+        setattr(owner, name, staticmethod(refuse))
     try:
         yield
     finally:
-        for its, name, method in kept:
-            setattr(its, name, method)
+        for (owner, name), original in zip(methods, originals, strict=True):
+            setattr(owner, name, original)
 
 
 @contextmanager
-def connect(asked: Query, memory: int) -> Iterator[Database]:
-    """Connect to the engine that a plan's table names; `ImportError` if its driver is not installed.
+def connect(query: Query, memory: int) -> Iterator[Database]:
+    """Connect to the engine that a plan's table names; errors of the engine become `Unusable`.
 
-    DuckDB may take so much `memory`, in bytes.
+    DuckDB may take so much `memory`, in bytes. `ImportError` if the engine's driver is not installed.
     """
-    address = os.environ.get(asked.variable, "")
-    kind, _, rest = address.partition(":")
-    if asked.variable and not address:
+    address = os.environ.get(query.variable, "")
+    kind, _, place = address.partition(":")
+    if query.variable and not address:
         raise Unusable("there is no such environment variable here; set it where this role runs")
     if kind not in ("", "duckdb", "sqlite", "postgres", "postgresql", "sc"):
         raise Unusable("its address does not begin with postgresql://, sqlite:, duckdb: or sc:// (Spark)")
-    if kind in ("sqlite", "duckdb") and not Path(rest).is_file():
+    if kind in ("sqlite", "duckdb") and not Path(place).is_file():
         raise Unusable(f"there is no such file; the address is {kind}:FILE")
+    name = {"": "duckdb", "sc": "spark"}.get(kind, kind.removesuffix("ql"))
     with ExitStack() as opened:
         database: Database
-        name = {"": "duckdb", "sc": "spark"}.get(kind, kind.removesuffix("ql"))
         with in_words(name, "it cannot be reached"):
-            if kind in ("", "duckdb"):
-                database = _DuckDB(opened, rest, memory)
-            elif kind == "sqlite":
-                database = _SQLite(opened, rest)
+            if name == "duckdb":
+                database = _DuckDB(opened, place, memory)
+            elif name == "sqlite":
+                database = _SQLite(opened, place)
             else:
-                database = (_Spark if kind == "sc" else _PostgreSQL)(opened, address)
-        yield database
+                database = (_Spark if name == "spark" else _PostgreSQL)(opened, address)
+        with in_words(name, "the query failed"):
+            yield database
 
 
 def quoted(text: str, mark: str = "'") -> str:

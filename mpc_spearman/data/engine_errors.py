@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mpc_spearman.data.refusals import EngineFailed, Unusable
+from mpc_spearman.data.refusals import Unusable
+from mpc_spearman.errors import MpcSpearmanError
 
 #: How long to wait for an engine; libpq by itself waits for as long as the network does.
 CONNECT_SECONDS = 30
@@ -67,19 +68,19 @@ _PHRASES = {
 
 
 @contextmanager
-def in_words(engine: str, doing: str = "the query failed") -> Iterator[None]:
-    """Replace an engine's error by one in our own words: its text may hold secrets."""
+def in_words(engine: str, failure: str) -> Iterator[None]:
+    """Replace an engine's error by `Unusable` in our own words: its text may hold secrets."""
     try:
         yield
-    except (Unusable, ImportError):
+    except (Unusable, MpcSpearmanError, ImportError):
         raise
     except Exception as error:
         state = getattr(error, "sqlstate", None) or getattr(error, "getSqlState", str)() or ""
-        said = f"{type(error).__name__}: {error}"
-        words = [words for begins, words in _STATES.items() if state.startswith(begins)]
+        text = f"{type(error).__name__}: {error}"
+        reasons = [words for start, words in _STATES.items() if state.startswith(start)]
         if not state:
-            words = [words for phrase, words in _PHRASES.items() if re.search(phrase, said)]
-        words += ["it refuses; its message is not shown, because it may contain secrets. Try it by hand"]
-        line = re.search(r"CSV Error on Line: (\d+)", said)
-        state_said = f" (SQLSTATE {state})" if state else f" (line {line[1]} of a file)" if line else ""
-        raise EngineFailed(f"{engine}: {doing}: {words[0]}{state_said}") from None
+            reasons = [words for phrase, words in _PHRASES.items() if re.search(phrase, text)]
+        reasons += ["it refuses; its message is not shown, because it may contain secrets. Try it by hand"]
+        line = re.search(r"CSV Error on Line: (\d+)", text)
+        where = f" (SQLSTATE {state})" if state else f" (line {line[1]} of a file)" if line else ""
+        raise Unusable(f"{engine}: {failure}: {reasons[0]}{where}") from None

@@ -20,10 +20,6 @@ class Unusable(Exception):
         self.fix = fix
 
 
-class EngineFailed(Unusable):
-    """A database did not answer, or refused."""
-
-
 def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:
     """Say how many rows `wrong` marks and which is the first; "" if none."""
     return at_rows(np.flatnonzero(wrong), what, more)

@@ -20,7 +20,7 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data import answer, databases
 from mpc_spearman.data.aligned import write_unaligned
 from mpc_spearman.data.databases import connect
-from mpc_spearman.data.refusals import EngineFailed
+from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import TableError
 from support.databases import (
@@ -69,10 +69,10 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
 
 
 def test_a_full_disk_is_not_called_too_little_memory() -> None:
-    with connect(Query(query="SELECT 1"), 20_000_000) as engine:
+    full = pytest.raises(Unusable, match=r"\(TMPDIR\) is full")
+    with full, connect(Query(query="SELECT 1"), 20_000_000) as engine:
         engine._connection.execute("SET max_temp_directory_size = '1MB'")  # type: ignore[attr-defined]
-        with pytest.raises(EngineFailed, match=r"\(TMPDIR\) is full"):
-            [*engine.batches("SELECT random() AS x FROM range(4000000) ORDER BY x")]
+        [*engine.batches("SELECT random() AS x FROM range(4000000) ORDER BY x")]
 
 
 def test_foreign_files_in_the_spill_folder_are_not_opened(
