@@ -13,6 +13,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from mpc_spearman.config import Approval, Plan
 from mpc_spearman.identity import Signer
 from mpc_spearman.parties import Party, Roster
+from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.links import Links
@@ -59,9 +60,9 @@ class Notes:
     offered: dict[str, int] = field(default_factory=dict)
     #: How many rows all data parties have, once they have found them under ``alignment: intersect``.
     common: int | None = None
-    #: Whether this run has a line in the owner's ledger.
-    in_ledger: bool = False
-    #: Whether it is charged there.
+    #: The owner's ledger, once it has a line about this run.
+    ledger: Ledger | None = None
+    #: Whether the run is charged there.
     charged: bool = False
     #: The target's tag of its row ids, for its own result only.
     alignment: str | None = None

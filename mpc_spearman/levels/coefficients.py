@@ -144,7 +144,7 @@ class Coefficients(CoefficientsNoise):
     def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
         if not self.role_on_inputs(me.role):
             return {}
-        vectors, n, features = contribution.vectors, shapes.n, shapes.features.get(me, shapes.m_target)
+        vectors, n, features = contribution.vectors, shapes.n, shapes.features_of(me)
         units = [1 / self.unit(me.role, shapes)] * features
         grid, of_sum = (
             self.grid(me.role, f"multiplied_{name}", n, features, 0) for name in ("ranges", "mean_range")

@@ -147,7 +147,7 @@ class Explained(Level):
 
     def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
         """Return whose columns are whitened, and how many there are."""
-        both = {owner: shapes.features.get(owner, shapes.m_target) for owner in shapes.defined}
+        both = {owner: shapes.features_of(owner) for owner in shapes.defined}
         return {owner: columns for owner, columns in both.items() if owner.role in self.whitening_roles}
 
     def together(self, shapes: Shapes) -> int:
@@ -163,7 +163,7 @@ class Explained(Level):
         if owner.role not in self.whitening_roles:
             return
         if not count:
-            columns = shapes.features.get(owner, shapes.m_target)
+            columns = shapes.features_of(owner)
             raise BoundError(
                 f"reveal: {self.name} can use none of the {columns} columns of {owner.name}: they are "
                 "constant, or differ in so few rows that noise could not hide these. Use other columns"

@@ -244,7 +244,7 @@ class Level(ABC):
         """
         if not self.adds_to_inputs(me):
             return contribution
-        features = shapes.features.get(me, shapes.m_target)
+        features = shapes.features_of(me)
         grid = self.grid(me.role, "ranges", shapes.n, features, stated.defined)
         scales = grid.scales(self.sent_scales(stated, me.role)["ranges"])
         sigma = self.input_steps(scales, me.role, shapes)

@@ -32,6 +32,10 @@ class Shapes:
     #: Kurtosis of each data party's columns, if tests need it.
     kurtosis: Mapping[Party, Floats] = field(default_factory=dict)
 
+    def features_of(self, owner: Party) -> int:
+        """Return how many features a data party has."""
+        return self.features.get(owner, self.m_target)
+
     @property
     def m_sources(self) -> int:
         """Features of all sources together: rows of the matrix."""

@@ -154,7 +154,7 @@ class Strengths(Level):
     def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
         if not self.role_on_inputs(me.role):
             return {}
-        n, features, unit = shapes.n, shapes.features.get(me, shapes.m_target), self.unit(me.role, shapes)
+        n, features, unit = shapes.n, shapes.features_of(me), self.unit(me.role, shapes)
         grid = self.grid(me.role, "multiplied_ranges", n, features, 0)
         return {
             "multiplied_ranges": grid.stated(contribution.vectors, [1 / unit] * len(contribution.vectors))

@@ -14,16 +14,16 @@ from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, cost_phases
 
 @step("account")
 def account(run: Run) -> pd.DataFrame:
-    """Send this party's costs to the coordinator; return all that this party has, columns ``meter.COLUMNS``.
+    """Send this party's costs to the coordinator; return them, at the coordinator everybody's.
 
-    That is everyone's at the coordinator, else its own, without this exchange and the farewell after it.
+    The columns are ``meter.COLUMNS``. Costs are without this exchange and the farewell after it.
     """
-    figures = dict(zip(("seconds", "counts"), run.meter.table(), strict=True))
-    costs = {run.roster.me: figures}
-    if run.roster.me.role is Role.COORDINATOR:
+    me = run.roster.me
+    costs = {me: dict(zip(("seconds", "counts"), run.meter.table(), strict=True))}
+    if me.role is Role.COORDINATOR:
         costs |= {peer: run.links.receive(peer, Kind.COST) for peer in run.roster.peers}
     else:
-        run.links.send(run.roster.coordinator, Kind.COST, figures)
+        run.links.send(run.roster.coordinator, Kind.COST, costs[me])
     shown = cost_phases(run.plan.protocol, run.plan.alignment, proofs=run.plan.proofs)
     rows = [
         (party.name, phase, *map(float, values["seconds"][i]), *map(int, values["counts"][i]))
@@ -32,8 +32,8 @@ def account(run: Run) -> pd.DataFrame:
         if phase in shown
     ]
     forwarded = [
-        (run.roster.me.name, f"{FORWARDED} {one} and {other}", 0.0, 0.0, size, size, 0, 0, 0)
-        for (one, other), size in run.meter.forwarded.items()
+        (me.name, f"{FORWARDED} {' and '.join(pair)}", 0.0, 0.0, size, size, 0, 0, 0)
+        for pair, size in run.meter.forwarded.items()
     ]
     return pd.DataFrame([*rows, *forwarded], columns=list(COLUMNS))
 
@@ -68,8 +68,11 @@ def sign_and_part(run: Run, result: Result) -> Result:
         result = result.with_warning(
             f"This party has not signed {hub.name}'s record: it differs in {', '.join(differ)}."
         )
-    if others := [name for name in unsigned if name != me.name]:
-        how = {name: "not" if signatures[name] == NO_SIGNATURE else "wrongly" for name in others}
-        signed = ", ".join(f"{how[name]} by {name}" for name in others)
-        result = result.with_warning(f"The record of this run is signed {signed}.")
+    missing = [
+        f"{'not' if signatures[name] == NO_SIGNATURE else 'wrongly'} by {name}"
+        for name in unsigned
+        if name != me.name
+    ]
+    if missing:
+        result = result.with_warning(f"The record of this run is signed {', '.join(missing)}.")
     return result.with_record(written(text, signatures, run.notes.granted))

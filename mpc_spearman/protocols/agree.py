@@ -52,7 +52,11 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
     n, m_target = sizes[roster.target]
     shapes = Shapes(n, {source: sizes[source][1] for source in roster.sources}, m_target)
     level_of(plan).check(shapes)
-    run.reserve(shapes.m_sources + shapes.m_target, _coefficients(run, shapes))
+    me = roster.me
+    grant = plan.reveal if me.role is Role.COORDINATOR else plan.terms.granted[me.role]
+    m_sources = shapes.features[me] if me.role is Role.SOURCE else shapes.m_sources
+    coefficients = m_sources * shapes.m_target if within("coefficients", grant) else 0
+    run.reserve(shapes.m_sources + shapes.m_target, coefficients)
     links.dimensions |= {
         "n": shapes.n,
         "m_sources": shapes.m_sources,
@@ -60,14 +64,6 @@ def agree(run: Run, table: Table | None = None) -> Shapes:
         "sources": len(shapes.features),
     }
     return shapes
-
-
-def _coefficients(run: Run, shapes: Shapes) -> int:
-    """Return how many coefficients this party's result will have."""
-    me, plan = run.roster.me, run.plan
-    known = plan.reveal if me.role is Role.COORDINATOR else plan.terms.granted[me.role]
-    rows = shapes.features[me] if me.role is Role.SOURCE else shapes.m_sources
-    return rows * shapes.m_target if within("coefficients", known) else 0
 
 
 @step("align")
@@ -80,9 +76,11 @@ def align(run: Run, table: Table, source: Party) -> None:
     """
     peer = run.roster.target if run.roster.me == source else source
     ids = id_digest(table.ids, run.keys[peer].subkey(Purpose.DIGEST, source.name))
-    own_digest, other = (hmac.digest(ids, sender.name.encode(), "sha256") for sender in (run.roster.me, peer))
+    own_digest, expected = (
+        hmac.digest(ids, party.name.encode(), "sha256") for party in (run.roster.me, peer)
+    )
     run.links.send(peer, Kind.ALIGNMENT, {"digest": own_digest})
-    if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], other):
+    if not hmac.compare_digest(run.links.receive(peer, Kind.ALIGNMENT)["digest"], expected):
         if hint := id_help(table.ids):
             run.say(hint)
         raise AlignmentError(

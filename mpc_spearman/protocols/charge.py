@@ -5,66 +5,41 @@ The plan decides what the ledger counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from mpc_spearman.config import DataParty, Plan, Policy, check_policy_columns
+from mpc_spearman.config import Plan, Policy
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import MpcSpearmanError, PlanError, PolicyError
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.parties import Party, Role, Roster
+from mpc_spearman.parties import Role, Roster
 from mpc_spearman.privacy.charges import COMMON_ROWS, SIZES, ChargedRun, Ended, PartnerLoss, balances
 from mpc_spearman.privacy.ledger import Ledger, now
-from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.aborts import notice
 from mpc_spearman.wire.kinds import Kind
 
 
-@step("protect")
-def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
-    """Refuse a run that this owner's columns or its policy do not allow, before it is charged.
-
-    The other owners state later how many of their columns are constant; here none of them is. Raises
-    `PolicyError` and `BoundError`.
-    """
-    me, level = run.roster.me, level_of(run.plan)
-    count = stated.defined
-    level.admit_own(me, count, shapes)
-    at_most = {**shapes.features, run.roster.target: shapes.m_target, me: count}
-    check_policy_columns(run.plan, me.name, level.behind(replace(shapes, defined=at_most)), level.counts)
-
-
 def partner_losses(plan: Plan, roster: Roster) -> dict[str, PartnerLoss]:
     """Return what a run of a plan reveals to each other party; only noisy numbers have a loss that counts."""
-    exact, losses = plan.results.precision == "exact", dict[str, PartnerLoss]()
+    me, exact, losses = roster.me, plan.results.precision == "exact", dict[str, PartnerLoss]()
+    on_inputs = plan.owner(me.name).noise == "inputs"
     for peer in roster.peers:
-        is_c = peer.role is Role.COORDINATOR
-        what = plan.reveal if is_c and plan.opened_to == "coordinator" else plan.terms.granted[peer.role]
-        results, on_inputs = what != "nothing", plan.owner(roster.me.name).noise == "inputs"
-        states = on_inputs and _states_inputs(plan, roster.me, peer)
-        counted = states or (results and (level_of(plan).owners_add or on_inputs or not is_c))
+        is_coordinator = peer.role is Role.COORDINATOR
+        opened = is_coordinator and plan.opened_to == "coordinator"
+        grant = plan.reveal if opened else plan.terms.granted[peer.role]
+        results = grant != "nothing"
+        # Statements about vectors with noise on inputs are noisy numbers too.
+        fields = VIEW.fields(plan.terms, Kind.COLUMNS, me.role, peer.role) or ()
+        statements = on_inputs and any(field.inputs is not None for field in fields)
+        noisy = level_of(plan).owners_add or on_inputs or not is_coordinator
+        counted = statements or (results and noisy)
         losses[peer.name] = PartnerLoss(
-            what="statements" if states and not results else what,
-            loss=0.0 if not (results or states) else plan.privacy.loss if counted and not exact else None,
+            what="statements" if statements and not results else grant,
+            loss=0.0 if not (results or statements) else plan.privacy.loss if counted and not exact else None,
             counted=counted,
             unit=plan.privacy.unit if counted else "row",
             identity=plan.party(peer.name).identity or "",
         )
     return losses
-
-
-def _states_inputs(plan: Plan, me: Party, peer: Party) -> bool:
-    """Return whether a peer gets statements about vectors with noise on inputs: these are noisy numbers."""
-    fields = VIEW.fields(plan.terms, Kind.COLUMNS, me.role, peer.role) or ()
-    return any(field.inputs is not None for field in fields)
-
-
-def ledger_of(run: Run) -> Ledger | None:
-    """Return the owner's ledger, if it keeps one."""
-    me = run.plan.party(run.roster.me.name)
-    return Ledger(me.policy.ledger) if isinstance(me, DataParty) and me.policy.ledger else None
 
 
 def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
@@ -80,18 +55,19 @@ def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
         partners = balances(ledger.entries())
     except (PlanError, PolicyError) as error:
         return f"the ledger {ledger.path} cannot be used", error
+    clauses = []
+    for partner, loss in losses.items():
+        if loss.counted and loss.loss is not None:
+            spent = sum(getattr(balance, loss.unit) for balance in partners if balance.is_of(partner, loss))
+            clauses.append(
+                f"{partner} has used {spent:g} of {policy.lifetime:g}, this run adds {loss.loss:g}"
+            )
     try:
         ledger.check(name, losses, policy.lifetime)
     except PolicyError as error:
         refusal = error
-    parts = []
-    for partner, loss in losses.items():
-        if loss.counted and loss.loss is not None:
-            used = sum(getattr(balance, loss.unit) for balance in partners if balance.is_of(partner, loss))
-            parts.append(f"{partner} has used {used:g} of {policy.lifetime:g}, this run adds {loss.loss:g}")
-    if refusal is not None:
-        parts.append("so this run will be refused")
-    return f"the ledger is {ledger.path}: {'; '.join(parts) or 'this run adds no loss'}", refusal
+        clauses.append("so this run will be refused")
+    return f"the ledger is {ledger.path}: {'; '.join(clauses) or 'this run adds no loss'}", refusal
 
 
 @step("connect")
@@ -100,19 +76,22 @@ def start(run: Run, table: Table) -> None:
 
     So a run that ends before it is charged has a line too, which says if `intersect` may show common rows.
     """
-    if (ledger := ledger_of(run)) is not None:
-        intersects = run.plan.alignment == "intersect"
-        losses = {
-            peer.name: PartnerLoss(
-                what=COMMON_ROWS if intersects and peer.role is not Role.COORDINATOR else SIZES,
-                loss=0.0,
-                counted=False,
-                identity=run.plan.party(peer.name).identity or "",
-            )
-            for peer in run.roster.peers
-        }
-        ledger.start(_entry(run, table, losses), run.approval)
-        run.notes.in_ledger = True
+    path = _policy(run).ledger
+    if path is None:
+        return
+    matched = run.plan.alignment == "intersect"
+    losses = {
+        peer.name: PartnerLoss(
+            what=COMMON_ROWS if matched and peer.role is not Role.COORDINATOR else SIZES,
+            loss=0.0,
+            counted=False,
+            identity=run.plan.party(peer.name).identity or "",
+        )
+        for peer in run.roster.peers
+    }
+    ledger = Ledger(path)
+    ledger.start(_entry(run, table, losses), run.approval)
+    run.notes.ledger = ledger
 
 
 @step("protect")
@@ -122,9 +101,9 @@ def charge(run: Run, table: Table) -> None:
     This is the last step before anything computed from an owner's columns is sent. The entry is then on the
     disk, and is never removed; only `end` may take the charge back.
     """
-    if (ledger := ledger_of(run)) is not None:
+    if run.notes.ledger is not None:
         entry = _entry(run, table, partner_losses(run.plan, run.roster))
-        remarks = ledger.charge(entry, _policy(run).lifetime, run.approval)
+        remarks = run.notes.ledger.charge(entry, _policy(run).lifetime, run.approval)
         run.notes.charged = True
         for remark in remarks:
             run.say(remark)
@@ -136,8 +115,7 @@ def end(run: Run, error: BaseException) -> None:
     A charge is taken back if nothing was sent that depends on the rows of the run, except their number. A
     process that is killed writes nothing, so that its run stays charged.
     """
-    ledger = ledger_of(run)
-    if ledger is None or not run.notes.in_ledger:
+    if run.notes.ledger is None:
         return
     error_class, party, phase = notice(error, run.roster.me.name, run.meter.current)
     entry = Ended(
@@ -150,7 +128,7 @@ def end(run: Run, error: BaseException) -> None:
         taken_back=run.notes.charged and not _row_dependent_sent(run),
     )
     try:
-        ledger.end(entry)
+        run.notes.ledger.end(entry)
     except MpcSpearmanError as problem:
         run.say(f"the ledger does not say how this run ended: {problem}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,41 +36,32 @@ def encode(
 
     The factors are for the owner alone.
     """
-    level, role = level_of(run.plan), run.roster.me.role
-    factors = level.factors(ranks, role, shapes, stated, value_factors(run.plan, table))
-    left_out = level.left_out(ranks, role, stated)
-    for warning in (weakened(table.features, factors), partly_left_out(table.features, left_out)):
-        if warning:
-            run.say(warning)
-            run.notes.cautions.append(warning)
-    vectors, me = level.contribution(ranks, role, shapes, stated, factors), run.roster.me
-    vectors = level.hide_inputs(vectors, factors, stated, me, shapes)
-    return vectors, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else factors
+    level, me = level_of(run.plan), run.roster.me
+    factors = level.factors(ranks, me.role, shapes, stated, value_factors(run.plan, table))
+    for warning in _cautions(table.features, factors, level.left_out(ranks, me.role, stated)):
+        run.say(warning)
+        run.notes.cautions.append(warning)
+    contribution = level.contribution(ranks, me.role, shapes, stated, factors)
+    contribution = level.hide_inputs(contribution, factors, stated, me, shapes)
+    return contribution, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else factors
 
 
-def weakened(features: Sequence[str], factors: Factors) -> str:
-    """Return a warning about the columns that the factors weaken, and by how much; empty if none."""
-    columns = _list_shares("{name} by {share:.0%}", features, 1 - factors.columns)
-    if not columns and 1 - factors.sum > _NOTICED:
-        columns = f"means over all columns by {1 - factors.sum:.0%}"
-    if not columns:
-        return ""
-    return (
-        "in the rows of this run these columns vary more, for their length, than was stated of the whole "
-        f"table. So their coefficients are weaker: {columns}. Only this party knows. To "
-        "prevent it, state larger ranges (policy.range), which means more noise"
-    )
-
-
-def partly_left_out(features: Sequence[str], left_out: Floats) -> str:
-    """Return a warning about the columns of which a share is left out; empty if none."""
-    columns = _list_shares("{share:.0%} of {name}", features, left_out)
-    if not columns:
-        return ""
-    return (
-        f"left out: {columns}. These parts nearly repeat other columns, or differ in few rows, so noise that "
-        "hides these rows would hide everything else. Only this party knows"
-    )
+def _cautions(features: Sequence[str], factors: Factors, left_out: Floats) -> Iterator[str]:
+    """Yield warnings about columns that factors weaken, and about columns of which a share is left out."""
+    weaker = _list_shares("{name} by {share:.0%}", features, 1 - factors.columns)
+    if not weaker and 1 - factors.sum > _NOTICED:
+        weaker = f"means over all columns by {1 - factors.sum:.0%}"
+    if weaker:
+        yield (
+            "in the rows of this run these columns vary more, for their length, than was stated of the whole "
+            f"table. So their coefficients are weaker: {weaker}. Only this party knows. To "
+            "prevent it, state larger ranges (policy.range), which means more noise"
+        )
+    if partly := _list_shares("{share:.0%} of {name}", features, left_out):
+        yield (
+            f"left out: {partly}. These parts nearly repeat other columns, or differ in few rows, so noise "
+            "that hides these rows would hide everything else. Only this party knows"
+        )
 
 
 def _list_shares(form: str, features: Sequence[str], shares: Floats) -> str:

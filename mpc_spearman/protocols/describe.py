@@ -5,6 +5,8 @@ The view table lists what each level allows it to know (:mod:`mpc_spearman.level
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,17 @@ from mpc_spearman.wire.kinds import Kind
 #: Below √(3/(n + 1)), the least length of a column that is not constant, with the most rows a run can have.
 #: The skewness of n numbers is at most √n.
 _SHORTEST = 2.0**-16
-#: The fields that say one thing of all columns.
+#: The fields with one value for all columns.
 _SINGLE = ("length", "sum_factor", "most_gaps", "unequal_together", "fitted")
+#: The least and the largest value that a field can have.
+_POSSIBLE = {
+    **dict.fromkeys(("factors", "sum_factor", "gaps", "most_gaps", "lengths"), (0, 1)),
+    "length": (0, 1 + 1e-9),
+    "stated_ties": (min(Ties), max(Ties)),
+    "stated_skewness": (-1 / _SHORTEST, 1 / _SHORTEST),
+    **dict.fromkeys(("unequal", "unequal_together"), (1, 1 / _SHORTEST)),
+    "fitted": (0, math.inf),
+}
 
 
 @step("describe")
@@ -70,33 +81,30 @@ def receive_descriptions(run: Run, shapes: Shapes) -> Descriptions:
 
 
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
-    """Receive one data party's description; `ProtocolViolation` if no columns can have it."""
+    """Receive one data party's description; `ProtocolViolation` if no columns have it."""
     if VIEW.fields(run.plan.terms, Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
-    n, features = shapes.n, shapes.features.get(owner, shapes.m_target)
-    values = run.links.receive(owner, Kind.DESCRIPTION, sizes={"m_source": features})
+    n, sizes = shapes.n, {"m_source": shapes.features_of(owner)}
+    values = run.links.receive(owner, Kind.DESCRIPTION, sizes=sizes)
     fields: dict[str, Any] = {name: tuple(value) for name, value in values.items()}
-    named = zip(fields.get("names", ()), fields.get("nominal", ()), strict=False)
-    if not all(column == "" or name.startswith(f"{column}=") for name, column in named):
-        raise ProtocolViolation(f"{owner} states the column of a flag whose name does not begin with it")
+    if impossible := next(_impossible(fields, n), ""):
+        raise ProtocolViolation(f"{owner} sent a field {impossible!r} that no columns of {n:,} rows have")
+    fields.setdefault("constant", tuple(term == total(n) for term in fields.get("ties", ())))
+    return Description(**fields | {name: fields[name][0] for name in _SINGLE if name in fields})
+
+
+def _impossible(fields: Mapping[str, Sequence[Any]], n: int) -> Iterator[str]:
+    """Yield the names of the fields of a description whose values no columns of n rows can have."""
+    for name, (least, most) in _POSSIBLE.items():
+        if not all(least <= value <= most for value in fields.get(name, ())):
+            yield name
+    if any(0 < length < _SHORTEST for length in fields.get("lengths", ())):
+        yield "lengths"
     ties, two_values, skewness = (fields.get(name, ()) for name in ("ties", "two_values", "skewness"))
     if any(not 0 <= term <= total(n) or term % 2 for term in ties):
-        raise ProtocolViolation(f"{owner} sent a tie term that is impossible with {n:,} rows")
-    if not all(0 <= length <= 1 + 1e-9 for length in fields.get("length", ())) or not all(
-        possible(*column, n) for column in zip(skewness, two_values, ties, strict=True)
-    ):
-        raise ProtocolViolation(f"{owner} sent a skewness or a length that is impossible with {n:,} rows")
-    shares = [fields.get(name, ()) for name in ("factors", "sum_factor", "gaps", "most_gaps", "lengths")]
-    if not all(0 <= value <= 1 for column_shares in shares for value in column_shares):
-        raise ProtocolViolation(f"{owner} sent a factor, a length or a share of gaps that is not from 0 to 1")
-    if any(0 < length < _SHORTEST for length in fields.get("lengths", ())):
-        raise ProtocolViolation(f"{owner} states a length that no column has")
-    classes, skews = fields.get("stated_ties", ()), fields.get("stated_skewness", ())
-    if not all(one in list(Ties) for one in classes) or not all(abs(skew) <= 1 / _SHORTEST for skew in skews):
-        raise ProtocolViolation(f"{owner} states ties or a skewness that no column has")
-    fields |= {"constant": fields.get("constant", ()) or tuple(term == total(n) for term in ties)}
-    single: dict[str, Any] = {name: fields.pop(name)[0] for name in _SINGLE if name in fields}
-    unequal = (*fields.get("unequal", ()), single.get("unequal_together", 1.0))
-    if not all(1 <= one <= 1 / _SHORTEST for one in unequal) or single.get("fitted", 0) < 0:
-        raise ProtocolViolation(f"{owner} states variances of residuals that no adjustment gives")
-    return Description(**fields, **single)
+        yield "ties"
+    if not all(possible(*column, n) for column in zip(skewness, two_values, ties, strict=True)):
+        yield "skewness"
+    flags = zip(fields.get("names", ()), fields.get("nominal", ()), strict=False)
+    if not all(column == "" or name.startswith(f"{column}=") for name, column in flags):
+        yield "nominal"

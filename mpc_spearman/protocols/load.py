@@ -24,8 +24,9 @@ from mpc_spearman.data.sources import ArrowTable
 from mpc_spearman.data.tables import MIN_ROWS, Table, Tick, read_table
 from mpc_spearman.errors import PlanError, TableError
 from mpc_spearman.levels import level_of
+from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.privacy.statements import Statements, rows_differ
-from mpc_spearman.protocols.charge import ledger_of, partner_losses
+from mpc_spearman.protocols.charge import partner_losses
 from mpc_spearman.run import Run, step
 
 #: A table of at most so many cells is ranked before the party meets the others too, which takes a fraction of
@@ -117,9 +118,9 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     """
     me = run.plan.owner(run.roster.me.name)
     check_policy(run.plan, me.name)
-    ledger = ledger_of(run)
-    if ledger is not None:
-        ledger.check(me.name, partner_losses(run.plan, run.roster), me.policy.lifetime, run.approval)
+    if me.policy.ledger is not None:
+        losses = partner_losses(run.plan, run.roster)
+        Ledger(me.policy.ledger).check(me.name, losses, me.policy.lifetime, run.approval)
     kept_ranks = None
     if run.keep_ranks is not None and frame is None:
         kept_ranks = KeptRanks(run.keep_ranks, me, run.plan.rows)

@@ -5,10 +5,12 @@ The level computes the scales and draws the noise.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan, check_policy_columns
 from mpc_spearman.engines.computation import Contribution
@@ -22,15 +24,26 @@ from mpc_spearman.privacy.statements import Statements
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
-#: The message fields of ranges, and the fields of `Shapes` with the scales that they stand for.
-_SCALES = {
-    "ranges": "scales",
-    "mean_range": "of_sums",
-    "multiplied_ranges": "multiplied",
-    "multiplied_mean_range": "multiplied_sums",
+#: Message fields of ranges: the field of their diameter, if they have one, and their scales' in `Shapes`.
+_RANGES = {
+    "ranges": ("diameter", "scales"),
+    "mean_range": (None, "of_sums"),
+    "multiplied_ranges": ("multiplied_diameter", "multiplied"),
+    "multiplied_mean_range": (None, "multiplied_sums"),
 }
-#: The message fields of ranges that a diameter goes with, and its field.
-_DIAMETERS = {"ranges": "diameter", "multiplied_ranges": "multiplied_diameter"}
+
+
+@step("protect")
+def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
+    """Refuse a run that this owner's columns or its policy do not allow, before it is charged.
+
+    The other owners state later how many of their columns are constant; here none of them is. Raises
+    `PolicyError` and `BoundError`.
+    """
+    me, level = run.roster.me, level_of(run.plan)
+    level.admit_own(me, stated.defined, shapes)
+    at_most = {**shapes.features, run.roster.target: shapes.m_target, me: stated.defined}
+    check_policy_columns(run.plan, me.name, level.behind(replace(shapes, defined=at_most)), level.counts)
 
 
 @step("protect")
@@ -39,14 +52,14 @@ def state(
 ) -> Shapes:
     """Exchange the owners' statements about their columns; return the shapes with them.
 
-    The noise is computed from these statements. The coordinator, which has no columns, only receives.
-    `ProtocolViolation` if an owner states something impossible, `PolicyError` if strengths would be over too
-    few columns for this owner's policy.
+    The noise is computed from these statements. The coordinator, which has no columns, only receives. A data
+    party is warned if there are too few rows for this noise. `ProtocolViolation` if an owner states something
+    impossible, `PolicyError` if strengths would be over too few columns for this owner's policy.
     """
     me, terms, level = run.roster.me, run.plan.terms, level_of(run.plan)
-    statements = dict[Party, dict[str, Any]]()
+    statements = dict[Party, Mapping[str, Any]]()
     if stated is not None and contribution is not None:
-        statements[me] = _own_statements(run, shapes, stated, contribution)
+        statements[me] = _fields(run, shapes, stated, contribution)
         for peer in run.roster.peers:
             fields = VIEW.fields(terms, Kind.COLUMNS, me.role, peer.role)
             if fields is not None:
@@ -59,61 +72,56 @@ def state(
         owner: int(values["defined"][0]) for owner, values in statements.items() if "defined" in values
     }
     for owner, count in defined.items():
-        features = shapes.features.get(owner, shapes.m_target)
+        features = shapes.features_of(owner)
         if not 0 <= count <= features:
             raise ProtocolViolation(f"{owner} says that {count} of its {features} features are not constant")
     shapes = replace(shapes, defined=defined)
-    scales_of = {owner: _scales(run, owner, values, shapes) for owner, values in statements.items()}
-    fields_of_shapes: dict[str, Any] = {
-        field: {owner: scales[name] for owner, scales in scales_of.items() if name in scales}
-        for name, field in _SCALES.items()
-    }
     kurtosis = {owner: values["kurtosis"] for owner, values in statements.items() if "kurtosis" in values}
-    shapes = replace(shapes, kurtosis=kurtosis, **fields_of_shapes)
+    scales: dict[str, Any] = {
+        of_shapes: {
+            owner: _scales(run, owner, name, values, shapes)
+            for owner, values in statements.items()
+            if name in values
+        }
+        for name, (_, of_shapes) in _RANGES.items()
+    }
+    shapes = replace(shapes, kurtosis=kurtosis, **scales)
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
     level.admit(shapes)
+    for warning in [] if stated is None else too_few_rows(run.plan, stated, me.role, shapes):
+        run.say(warning)
     return shapes
 
 
-def _own_statements(
+def _fields(
     run: Run, shapes: Shapes, stated: Statements, contribution: Contribution
-) -> dict[str, Any]:
+) -> Mapping[str, NDArray[Any]]:
     """Return this party's statements by field of the message."""
     me, level = run.roster.me, level_of(run.plan)
-    statements = {"defined": np.array([stated.defined])}
+    fields: dict[str, NDArray[Any]] = {"defined": np.array([stated.defined])}
     if not level.noisy:
-        return statements | level.weights(contribution, me.role, shapes)
+        return fields | level.weights(contribution, me.role, shapes)
     scales = {**level.sent_scales(stated, me.role), **level.multiplied_scales(contribution, me, shapes)}
-    for name, its_scales in scales.items():
-        statements[name] = np.array(its_scales.ranges)
-        if name in _DIAMETERS:
-            statements[_DIAMETERS[name]] = np.array([its_scales.diameter])
-    return statements
+    for name, stated_scales in scales.items():
+        fields[name] = np.array(stated_scales.ranges)
+        if diameter := _RANGES[name][0]:
+            fields[diameter] = np.array([stated_scales.diameter])
+    return fields
 
 
-def _scales(run: Run, owner: Party, statements: dict[str, Any], shapes: Shapes) -> dict[str, Scales]:
-    """Return the scales that an owner states; refuse impossibly small ones: the noise would be too small."""
-    scales_of = dict[str, Scales]()
-    for name in _SCALES:
-        if name in statements:
-            diameter = statements.get(_DIAMETERS.get(name, ""))
-            stated = Stated(tuple(statements[name].tolist()), 0 if diameter is None else int(diameter[0]))
-            exact = name == "ranges" and diameter is not None
-            of_length_1 = exact and run.plan.estimator == "tie_corrected"
-            features, defined = shapes.features.get(owner, shapes.m_target), shapes.defined.get(owner, 0)
-            grid = level_of(run.plan).grid(owner.role, name, shapes.n, features, defined)
-            problem = grid.problem(stated, of_length_1=of_length_1)
-            if problem:
-                raise ProtocolViolation(f"{owner} states {problem}")
-            scales_of[name] = grid.scales(stated)
-    return scales_of
+def _scales(run: Run, owner: Party, name: str, statements: Mapping[str, Any], shapes: Shapes) -> Scales:
+    """Return the scales that an owner states in a field of ranges.
 
-
-@step("protect")
-def advise(run: Run, stated: Statements, shapes: Shapes) -> None:
-    """Warn if there are too few rows for the noise that follows from all owners' scales."""
-    for sentence in too_few_rows(run.plan, stated, run.roster.me.role, shapes):
-        run.say(sentence)
+    `ProtocolViolation` if they are impossibly small: the noise would be too small.
+    """
+    diameter = statements.get(_RANGES[name][0] or "")
+    stated = Stated(tuple(statements[name].tolist()), 0 if diameter is None else int(diameter[0]))
+    of_length_1 = name == "ranges" and diameter is not None and run.plan.estimator == "tie_corrected"
+    features, defined = shapes.features_of(owner), shapes.defined.get(owner, 0)
+    grid = level_of(run.plan).grid(owner.role, name, shapes.n, features, defined)
+    if problem := grid.problem(stated, of_length_1=of_length_1):
+        raise ProtocolViolation(f"{owner} states {problem}")
+    return grid.scales(stated)
 
 
 def too_few_rows(plan: Plan, stated: Statements, role: Role, shapes: Shapes) -> list[str]:

@@ -30,13 +30,13 @@ from mpc_spearman.privacy.choice import check_installed
 from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.account import account, sign_and_part
 from mpc_spearman.protocols.agree import agree, align
-from mpc_spearman.protocols.charge import charge, check_columns, start
+from mpc_spearman.protocols.charge import charge, start
 from mpc_spearman.protocols.compute import conclude, contribute, encode, hide, prepare
 from mpc_spearman.protocols.connect import connect
 from mpc_spearman.protocols.describe import describe, receive_descriptions
 from mpc_spearman.protocols.intersect import intersect, match, write_rows
 from mpc_spearman.protocols.load import load, rank
-from mpc_spearman.protocols.protect import advise, state
+from mpc_spearman.protocols.protect import check_columns, state
 from mpc_spearman.protocols.publish import publish, receive_result
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run, step
@@ -60,13 +60,12 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     contribution, factors = encode(run, table, ranks, stated, shapes)
     charge(run, table)  # nothing that is computed from columns leaves before
     shapes = state(run, shapes, stated, contribution)
-    advise(run, stated, shapes)
     describe(run, table, ranks, stated, factors)
     contribution = hide(run, contribution, shapes)
     opened = contribute(run, contribution, shapes)  # nothing, unless the order is opened to the target
-    given = receive_result(run, contribution, shapes)
+    granted = receive_result(run, contribution, shapes)
     numbers, warnings = conclude(run, opened, Descriptions(), shapes)
-    result = _own_result(run, table, ranks, stated, shapes, {**given, **numbers}, warnings)
+    result = _data_party_result(run, table, ranks, stated, shapes, {**granted, **numbers}, warnings)
     result = sign_and_part(run, result)
     return write_rows(run, table, result)
 
@@ -83,57 +82,55 @@ def run_coordinator(run: Run) -> Result:
     shapes = state(run, shapes)
     descriptions = receive_descriptions(run, shapes)
     numbers, warnings = conclude(run, opening(), descriptions, shapes)
-    names = descriptions.of_sources("names"), descriptions.target.names
     publish(run, numbers, descriptions, shapes)
-    warnings = [*warnings, *level_of(run.plan).weakened(shapes, descriptions.target.names)]
-    known: dict[str, Any] = {**numbers, **descriptions.nominal}
-    result = _result(run, shapes.n, known, shapes.labels(*names), warnings)
+    target_names = descriptions.target.names
+    warnings += level_of(run.plan).weakened(shapes, target_names)
+    labels = shapes.labels(descriptions.of_sources("names"), target_names)
+    result = _result(run, shapes.n, {**numbers, **descriptions.nominal}, labels, warnings)
     return sign_and_part(run, result)
 
 
-def _own_result(
+def _data_party_result(
     run: Run,
     table: Table,
     ranks: Ranks,
     stated: Statements,
     shapes: Shapes,
-    known: Mapping[str, Any],
-    warnings: Sequence[str],
+    numbers: dict[str, Any],
+    warnings: list[str],
 ) -> Result:
-    """Assemble a data party's result: what it was given or opened, its costs, and warnings."""
-    me, plan, columns = run.roster.me, run.plan, Columns.of(ranks)
-    if me.role is Role.TARGET:
-        labels = shapes.labels(known.get("source_names", ()), table.features)
-        if "strengths" in known and (own_related := own_correlations(ranks, plan.strength)) is not None:
-            known = {**known, "own_correlations": own_related}
-    else:
-        labels = Labels([(me.name, name) for name in table.features], known.get("target_names", ()))
-    columns = replace(columns, unequal=stated.unequal, fitted=np.full(ranks.m, stated.fitted))
-    known = {**known, **{f"{me.role.value}_{what}": array for what, array in vars(columns).items()}}
-    known[f"{me.role.value}_nominal"] = table.nominal_columns
+    """Return a data party's result, from the numbers that it was granted or opened, and its own columns."""
+    me, plan, level = run.roster.me, run.plan, level_of(run.plan)
+    columns = replace(Columns.of(ranks), unequal=stated.unequal, fitted=np.full(ranks.m, stated.fitted))
+    numbers |= {f"{me.role.value}_{name}": values for name, values in vars(columns).items()}
+    numbers[f"{me.role.value}_nominal"] = table.nominal_columns
     if rows_differ(plan):
-        known[f"{me.role.value}_ranges"] = level_of(plan).stated_ranges(stated, me.role, table.n)
-    counted = "counts" in known and plan.results.strongest is None
-    warnings = [
-        *warnings,
-        *level_of(plan).weakened(shapes, labels.target),
-        *column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n),
-        *(impossible(plan, known["counts"], shapes) if counted else ()),
-    ]
-    return _result(run, table.n, known, labels, warnings)
+        numbers[f"{me.role.value}_ranges"] = level.stated_ranges(stated, me.role, table.n)
+    if me.role is Role.TARGET:
+        labels = shapes.labels(numbers.get("source_names", ()), table.features)
+        correlations = own_correlations(ranks, plan.strength) if "strengths" in numbers else None
+        if correlations is not None:
+            numbers["own_correlations"] = correlations
+    else:
+        labels = Labels([(me.name, name) for name in table.features], numbers.get("target_names", ()))
+    warnings += level.weakened(shapes, labels.target)
+    warnings += column_cautions(plan, table.party, table.features, ranks.tie_terms, table.n)
+    if "counts" in numbers and plan.results.strongest is None:
+        warnings += impossible(plan, numbers["counts"], shapes)
+    return _result(run, table.n, numbers, labels, warnings)
 
 
-def _result(run: Run, n: int, numbers: Numbers, labels: Labels, warnings: Sequence[str]) -> Result:
-    """Put together what this party keeps, and its costs."""
+def _result(run: Run, n: int, numbers: Mapping[str, Any], labels: Labels, warnings: Sequence[str]) -> Result:
+    """Return a party's result, with its costs and warnings; the coordinator's has everybody's costs."""
     me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
-    copy = Copy(plan, me.name, me.role.value, n)
-    findings = _findings(run, copy, numbers, labels)
-    said = [*notes.cautions, *warnings, *findings.cautions()]
-    more: dict[str, Any] = {"alignment": notes.alignment, "offered": notes.offered}
-    return Result(findings, cost=account(run), warnings=said, **more)
+    findings = _findings(run, Copy(plan, me.name, me.role.value, n), numbers, labels)
+    sentences = [*notes.cautions, *warnings, *findings.cautions()]
+    return Result(
+        findings, cost=account(run), warnings=sentences, alignment=notes.alignment, offered=notes.offered
+    )
 
 
 @step("publish")
 def _findings(run: Run, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
-    """Compute what follows from a party's numbers: tests, intervals, ranges of ranks."""
+    """Return what follows from a party's numbers: tests, intervals, ranges of ranks."""
     return findings_of(copy.plan, copy.role).of(copy, numbers, labels)

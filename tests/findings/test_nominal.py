@@ -238,7 +238,7 @@ def test_the_column_of_a_flag_must_be_in_its_name(monkeypatch: pytest.MonkeyPatc
     )
     ended = run("A2")
     assert isinstance(ended.errors["C"], ProtocolViolation)
-    assert "states the column of a flag whose name does not begin with it" in str(ended.errors["C"])
+    assert "sent a field 'nominal' that no columns" in str(ended.errors["C"])
 
 
 def test_correlate_makes_flags_without_a_plan() -> None:

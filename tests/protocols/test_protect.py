@@ -160,7 +160,9 @@ FLAG = (9 - 2 * 3) / math.sqrt(3 * 6)
 @pytest.mark.parametrize("term", [-2, 241, 242, 3])
 def test_a_tie_term_impossible_for_the_rows_is_refused(term):
     description = {"names": ["a", "b"], "ties": np.array([term, 0])}  # N = 240
-    with pytest.raises(ProtocolViolation, match=r"A1 \(source\) sent a tie term that is impossible"):
+    with pytest.raises(
+        ProtocolViolation, match=r"A1 \(source\) sent a field 'ties' that no columns of 9 rows"
+    ):
         described(description, reveal="coefficients")
 
 
@@ -181,28 +183,28 @@ def test_a_skewness_or_length_impossible_for_the_rows_is_refused(untied, flag, l
         "skewness": np.array([untied, flag]),
         "length": np.array([length]),
     }
-    with pytest.raises(ProtocolViolation, match="a skewness or a length that is impossible"):
+    with pytest.raises(ProtocolViolation, match=r"field '(skewness|length)'"):
         described(said, reveal="coefficients")
     said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
     assert described(said, reveal="coefficients").skewness == (0.0, FLAG)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "text"),
+    ("name", "value"),
     [
-        ("lengths", 1e-320, "a length that no column has"),
-        ("lengths", math.nan, "not from 0 to 1"),
-        ("stated_skewness", 1e308, "ties or a skewness that no column has"),
-        ("stated_skewness", math.nan, "ties or a skewness that no column has"),
+        ("lengths", 1e-320),
+        ("lengths", math.nan),
+        ("stated_skewness", 1e308),
+        ("stated_skewness", math.nan),
     ],
 )
-def test_statements_that_no_table_gives_are_refused_when_they_arrive(name, value, text):
+def test_statements_that_no_table_gives_are_refused_when_they_arrive(name, value):
     said = {"names": ["a"], "ties": np.array([0]), "two_values": np.array([False]), "skewness": np.zeros(1)}
     said |= {"stated_ties": np.zeros(1, dtype=np.int64), "stated_skewness": np.zeros(1), "gaps": np.zeros(1)}
     said |= {"lengths": np.ones(1), "factors": np.ones(1), "sum_factor": np.ones(1), "length": np.ones(1)}
     more = {"reveal": "coefficients", "proofs": True, "cautious": True}
     assert described(said, **more).lengths == (1.0,)
-    with pytest.raises(ProtocolViolation, match=text):
+    with pytest.raises(ProtocolViolation, match=f"field {name!r}"):
         described(said | {name: np.array([value])}, **more)
 
 
