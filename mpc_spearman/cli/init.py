@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from mpc_spearman.cli.arguments import path
-from mpc_spearman.cli.own_keys import WIDTH, scalar, table_keys
+from mpc_spearman.cli.table_yaml import WIDTH, scalar, table_keys
 from mpc_spearman.config import Policy, load_plan
 from mpc_spearman.config.fields import party_name
 from mpc_spearman.data.likely_ids import matching, why_none

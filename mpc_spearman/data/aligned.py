@@ -48,11 +48,10 @@ def take_aligned(table: Table, file: Path) -> Table:
 def _read(file: Path) -> pa.LargeStringArray:
     if file.exists() and not file.is_file():  # a pipe could block for ever
         raise Unusable("it is not a regular file")
-    text, blocks = CsvText(file, Csv(delimiter=",")), list[pa.LargeStringArray]()
+    text = CsvText(file, Csv(delimiter=","))
     if text.names != [_HEADER]:
         raise Unusable(f"it is not a CSV file with one column, {_HEADER!r}")
-    text.read({0: blocks.append}, None)
-    return pa.concat_arrays(blocks)
+    return pa.concat_arrays([batch.column(0) for batch in text.read([0], None)])
 
 
 def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:

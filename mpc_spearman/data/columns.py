@@ -26,145 +26,141 @@ from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import Notation, mask
 from mpc_spearman.data.refusals import Unusable, at_rows
 
-#: Reads a column block by block, each time from the beginning.
-Blocks = Callable[[], Iterable[pa.Array]]
-_AGAINST = "its categories look like numbers, but in another order than the numbers'"
+_OTHER_ORDER = "its categories look like numbers, but in another order than the numbers'"
+#: A block's numbers, which of them stand for no value, and what they are in words.
+_Part = tuple[Array, Mask, str]
 
 
 class _Otherwise(Exception):
     """A later block of a column shows that it has to be read in another way."""
 
 
+def cells_of(name: str, keys: TableKeys, codes: Codes, memory: Memory) -> Cells | CategoryCells:
+    """Return what takes the blocks of a column of text, or of one whose categories become flags."""
+    return CategoryCells(codes, memory) if name in keys.nominal else Cells(name, keys, codes, memory)
+
+
 class ColumnReader:
-    """Turns the columns of a table of n rows into numbers."""
+    """Turns the blocks of a column of n cells into numbers; `blocks` yields them from the beginning."""
 
-    def __init__(self, keys: TableKeys, codes: Codes, memory: Memory, n: int) -> None:
-        self._keys, self._codes, self._memory, self._n = keys, codes, memory, n
+    def __init__(
+        self,
+        name: str,
+        blocks: Callable[[], Iterable[pa.Array]],
+        keys: TableKeys,
+        codes: Codes,
+        memory: Memory,
+        n: int,
+    ) -> None:
+        self._name, self._blocks, self._n = name, blocks, n
+        self._keys, self._codes, self._memory = keys, codes, memory
+        self._counted = keys.combination(name) == "count"
 
-    def numbers(self, name: str, blocks: Blocks) -> Numbers:
-        """Turn a column into numbers; `Unusable` says why it has none."""
-        if name in self._keys.nominal:
-            categories = CategoryCells(self._codes, self._memory)
-            for block in map(storage, blocks()):
-                categories.add(_decoded(block))
-            return categories.numbers()
-        stored = (storage(block) for block in blocks())
-        first = next(stored, pa.array([], pa.null()))
-        if not pa.types.is_dictionary(first.type):
-            return self._typed(name, chain([first], stored), lambda: map(storage, blocks()))
-        ordered = first.type.ordered and name not in self._keys.orders
-        against = ordered and _against(storage(first.dictionary))
-        if ordered and is_text(first.type.value_type) and self._keys.combination(name) != "count":
-            if name in self._keys.convert:
-                raise Unusable(
-                    "convert is for text, and its categories have an order; take it out of convert"
-                )
-            try:
-                read = self._all(chain([first], stored), self._places(storage(first.dictionary)))
-                return read._replace(note=f"{_AGAINST}: the categories' is used" if against else "")
-            except _Otherwise:  # Arrow does not order categories that two blocks list differently, nor do we
-                against = False
+    def numbers(self) -> Numbers:
+        """Return the column's numbers; `Unusable` says why it has none."""
+        first, blocks = _peeked(map(storage, self._blocks()))
+        note = ""
+        if getattr(first.type, "ordered", False) and self._name not in self._keys.encode:
+            categories = storage(first.dictionary)
+            note = _OTHER_ORDER if _in_another_order(categories) else ""
+            if is_text(first.type.value_type) and not self._counted:
+                if self._name in self._keys.convert:
+                    raise Unusable(
+                        "convert is for text, and its categories have an order; take it out of convert"
+                    )
+                try:
+                    numbers = self._all(blocks, self._places(categories))
+                    return numbers._replace(note=note and f"{note}: the categories' is used")
+                except (
+                    _Otherwise
+                ):  # Arrow does not order categories that two blocks list differently, nor do we
+                    note, blocks = "", map(storage, self._blocks())
+        numbers = self._decoded(map(_decoded, blocks))
+        return numbers._replace(note=f"{note}: the numbers' is used") if note else numbers
 
-        def decoded() -> Iterator[pa.Array]:
-            yield from (_decoded(block) for block in map(storage, blocks()))
-
-        read = self._typed(name, decoded(), decoded)
-        return read._replace(note=f"{_AGAINST}: the numbers' is used") if against else read
-
-    def _typed(
-        self, name: str, stored: Iterator[pa.Array], again: Callable[[], Iterator[pa.Array]]
-    ) -> Numbers:
-        first = next(stored, pa.array([], pa.null()))
-        stored = chain([first], stored)
-        if is_text(first.type):
-            cells = Cells(name, self._keys, self._codes, self._memory)
-            for block in stored:
-                cells.add(block.fill_null(""))
+    def _decoded(self, blocks: Iterator[pa.Array]) -> Numbers:
+        """Return the numbers of blocks that are not of a dictionary."""
+        first, blocks = _peeked(blocks)
+        if is_text(first.type) or self._name in self._keys.nominal:
+            cells = cells_of(self._name, self._keys, self._codes, self._memory)
+            for block in blocks:
+                cells.add(block.fill_null("") if is_text(block.type) else block)
             return cells.numbers()
-
-        def read(block: pa.Array) -> tuple[Array, Mask, str]:
-            if self._keys.combination(name) == "count" and not pa.types.is_floating(block.type):
-                return np.ones(len(block), np.int64), self._codes.typed(block), "whole numbers"
-            for key, names in (("encode", self._keys.orders), ("convert", self._keys.convert)):
-                if name in names:
-                    what = named(block.type)
-                    raise Unusable(f"{key} is for columns of text, and this is {what}; take it out of {key}")
-            part, none, kind = _values(block)
-            return part, none | self._codes.typed(block), kind
-
         try:
-            return self._all(stored, read)
+            return self._all(blocks, self._values)
         except _Otherwise:  # decimals of more than 64 bits
-            whole = pa.concat_arrays([*again()])
+            whole = pa.concat_arrays([_decoded(storage(block)) for block in self._blocks()])
             places = pc.rank(whole, tiebreaker="dense").to_numpy().astype(np.int64)
-            missing = mask(whole.is_null()) | self._codes.typed(whole)
-            return Numbers(places, missing, "decimals")
+            return Numbers(places, mask(whole.is_null()) | self._codes.typed(whole), "decimals")
 
-    def _all(
-        self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], tuple[Array, Mask, str]]
-    ) -> Numbers:
+    def _all(self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], _Part]) -> Numbers:
         """Put the numbers of all blocks together; those without any value may be of any type."""
-        values, kind, start, infinite = np.empty(0, np.int64), "nothing", 0, list[Array]()
-        missing, its_type = self._memory.zeros((self._n,), np.bool_), None
+        values, missing = np.zeros(0, np.int64), self._memory.zeros((self._n,), np.bool_)
+        kind, unit, start, infinite = "nothing", None, 0, list[Array]()
         for block in blocks:
             rows, start = slice(start, start + len(block)), start + len(block)
-            gaps = mask(block.is_null())
-            if gaps.all():
-                missing[rows] = True
+            missing[rows] = mask(block.is_null())
+            if missing[rows].all():
                 continue
-            part, without, kind = read(block)
-            its_type = block.type
-            gaps = gaps | without
-            if part.dtype.kind == "f":
-                gaps |= np.isnan(part)
-                beyond = np.flatnonzero(np.isinf(part) & ~gaps)
-                infinite += [beyond + rows.start] if len(beyond) else []
+            part, without_value, kind = read(block)
+            missing[rows] |= without_value
+            if kind == "real numbers":
+                missing[rows] |= np.isnan(part)
+                infinite.append(rows.start + np.flatnonzero(np.isinf(part) & ~missing[rows]))
             if kind == "dates or times":  # DuckDB writes infinity as the largest number, also to Parquet
                 largest = np.iinfo(np.int32 if pa.types.is_date32(block.type) else np.int64).max
-                beyond = np.flatnonzero((np.abs(part) == largest) & ~gaps)
-                infinite += [beyond + rows.start] if len(beyond) else []
-            if len(part) == self._n:
-                values, missing = np.where(gaps, 0, part) if gaps.any() else part, gaps
-                break
+                infinite.append(rows.start + np.flatnonzero((np.abs(part) == largest) & ~missing[rows]))
+            unit = block.type if kind in ("decimals", "dates or times") else None
             if not len(values):
                 values = self._memory.zeros((self._n,), part.dtype.type)
-            values[rows], missing[rows] = np.where(gaps, 0, part), gaps
-        if infinite:
-            how = INFINITE if kind == "real numbers" else NO_INFINITE
-            raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{how}")
-        values = values if len(values) else np.zeros(self._n, np.int64)
-        return Numbers(
-            values, missing, kind, type=its_type if kind in ("decimals", "dates or times") else None
-        )
+            values[rows] = np.where(missing[rows], 0, part)
+        if any(map(len, infinite)):
+            advice = INFINITE if kind == "real numbers" else NO_INFINITE
+            raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{advice}")
+        return Numbers(values if len(values) else np.zeros(self._n, np.int64), missing, kind, type=unit)
 
-    def _places(self, categories: pa.Array) -> Callable[[pa.Array], tuple[Array, Mask, str]]:
+    def _places(self, categories: pa.Array) -> Callable[[pa.Array], _Part]:
+        """Return what reads a block of a dictionary as places among its categories."""
         text = pc.ascii_trim_whitespace(categories.fill_null(""))
-        nothing = mask(categories.is_null()) | self._codes.cells(text, default=False)
+        no_value = mask(categories.is_null()) | self._codes.cells(text, default=False)
 
-        def read(block: pa.Array) -> tuple[Array, Mask, str]:
+        def read(block: pa.Array) -> _Part:
             if not storage(block.dictionary).equals(categories):
                 raise _Otherwise
             places = block.indices.fill_null(0).to_numpy().astype(np.int64)
-            return places, nothing[places] if len(nothing) else np.ones(len(places), bool), "categories"
+            return places, no_value[places], "categories"
 
         return read
 
+    def _values(self, block: pa.Array) -> _Part:
+        """Read a block of a type that is not text."""
+        kind, in_words = block.type, "whole numbers"
+        no_value = self._codes.typed(block)
+        if self._counted and not pa.types.is_floating(kind):
+            return np.ones(len(block), np.int64), no_value, in_words
+        for key, names in (("encode", self._keys.orders), ("convert", self._keys.convert)):
+            if self._name in names:
+                advice = f"and this is {named(kind)}; take it out of {key}"
+                raise Unusable(f"{key} is for columns of text, {advice}")
+        if pa.types.is_floating(kind):
+            values = block.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
+            return values, no_value, "real numbers"
+        if pa.types.is_decimal(kind):
+            return _unscaled(block), no_value, "decimals"
+        if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+            block, in_words = since(block), "dates or times"
+        elif pa.types.is_boolean(kind):
+            block, in_words = block.cast(pa.int8()), "true or false"
+        if not pa.types.is_integer(block.type):
+            raise Unusable(f"{named(kind)}, not numbers: cast it to float64, or leave it out (exclude)")
+        dtype = np.uint64 if pa.types.is_unsigned_integer(block.type) else np.int64
+        return block.fill_null(0).to_numpy().astype(dtype, copy=False), no_value, in_words
 
-def _values(array: pa.Array) -> tuple[Array, Mask, str]:
-    """Return a block's numbers, which of them stand for no value, and what they are."""
-    none, kind = np.zeros(len(array), bool), "whole numbers"
-    if pa.types.is_floating(array.type):
-        return array.to_numpy(zero_copy_only=False).astype(np.float64, copy=False), none, "real numbers"
-    if pa.types.is_decimal(array.type):
-        return _unscaled(array), none, "decimals"
-    if pa.types.is_temporal(array.type) and not pa.types.is_interval(array.type):
-        array, kind = since(array), "dates or times"
-    elif pa.types.is_boolean(array.type):
-        array, kind = array.cast(pa.int8()), "true or false"
-    if not pa.types.is_integer(array.type):
-        raise Unusable(f"{named(array.type)}, not numbers: cast it to float64, or leave it out (exclude)")
-    dtype = np.uint64 if pa.types.is_unsigned_integer(array.type) else np.int64
-    return array.fill_null(0).to_numpy().astype(dtype, copy=False), none, kind
+
+def _peeked(blocks: Iterator[pa.Array]) -> tuple[pa.Array, Iterator[pa.Array]]:
+    """Return the first block, an empty one if there is none, and all blocks."""
+    first = next(blocks, pa.array([], pa.null()))
+    return first, chain([first], blocks)
 
 
 def _unscaled(array: pa.Array) -> Array:
@@ -205,7 +201,7 @@ def named(kind: pa.DataType) -> str:
     return str(name or re.split(r"[<(\[]", str(kind))[0])
 
 
-def _against(categories: pa.Array) -> bool:
+def _in_another_order(categories: pa.Array) -> bool:
     """Return whether categories are numbers whose declared order differs from their numeric order."""
     if is_text(categories.type):
         notation = Notation(Csv())

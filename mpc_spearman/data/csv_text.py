@@ -12,7 +12,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -55,36 +55,32 @@ class CsvText:
             first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
         self.names = [column[0].as_py() for column in first.columns]
 
-    def read(self, columns: Mapping[int, Callable[[pa.LargeStringArray], None]], rows: int | None) -> int:
-        """Hand the cells of columns, by their places, a block at a time to what takes them; count the rows.
+    def read(self, places: Sequence[int], rows: int | None) -> Iterator[pa.RecordBatch]:
+        """Yield columns, by their places, as text, a block of rows at a time; with `rows` so many rows only.
 
-        With `rows`, read so many only.
+        A column's name is its place after an ``f``. `Unusable` if rows are of different lengths.
         """
         wrong: _Wrong = []
         count = -1  # the header is no row of data
         # With threads it is not known which row is wrong, nor where to stop.
-        for batch in self._batches(columns, wrong, threads=rows is None):
-            for place, take in columns.items():
-                cells = batch.column(f"f{place}")
-                cells = cells.slice(1) if count < 0 else cells
-                take(cells.slice(0, None if rows is None else rows - max(count, 0)))
-            count += batch.num_rows
+        for batch in self._batches(places, wrong, threads=rows is None):
+            data, count = batch.slice(int(count < 0)), count + batch.num_rows
+            yield data if rows is None or count <= rows else data.slice(0, data.num_rows - (count - rows))
             if rows is not None and count >= rows:
                 break
         if wrong and rows is None:
             wrong.clear()
-            for _ in self._batches(columns, wrong, threads=False):
+            for _ in self._batches(places, wrong, threads=False):
                 pass
-        wrong = [one for one in wrong if rows is None or one[0] <= rows + 1]
+        wrong = [line for line in wrong if rows is None or line[0] <= rows + 1]
         if wrong:
             row, cells, expected = wrong[0]
-            what = f"{count_of(len(wrong), 'row')} with too many or too few fields"
+            which = f"{count_of(len(wrong), 'row')} with too many or too few fields"
             where = f"the first in data row {row - 1}"
             hint = ""
             if len(wrong) >= count and all(cells == expected + 1 for _, cells, expected in wrong):
                 hint = "; if R's write.table made the file, make it with row.names = FALSE"
-            raise Unusable(f"{what}, {where}: {cells} where the header has {expected}{hint}")
-        return count if rows is None else min(count, rows)
+            raise Unusable(f"{which}, {where}: {cells} where the header has {expected}{hint}")
 
     def _batches(self, places: Iterable[int], wrong: _Wrong, *, threads: bool) -> Iterator[pa.RecordBatch]:
         with self._opened() as file, _in_words():

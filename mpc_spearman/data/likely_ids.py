@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from mpc_spearman.arrays import Memory
 from mpc_spearman.config.table_keys import Normalise
+from mpc_spearman.data.cells import Numbers
 from mpc_spearman.data.combine import IdRows
 from mpc_spearman.data.ids import first_copies, id_text, repeated
 from mpc_spearman.data.refusals import Unusable
-from mpc_spearman.data.source import Column
 
 _FEW = 10  # rows, or ids in common
 _RARE = 0.1  # of the smaller table's ids, so many in common may be by chance
@@ -85,7 +85,7 @@ class Match:
     doubt: str = ""  # why equal ids may still be different people
 
 
-def likely_ids(columns: Mapping[str, Column], cells: Mapping[str, pa.ChunkedArray]) -> LikelyIds:
+def likely_ids(columns: Mapping[str, Numbers], cells: Mapping[str, pa.ChunkedArray]) -> LikelyIds:
     """Find the column of ids.
 
     It is `id`, the plan's default; or one whose name says so, or with a value in each row and none twice,
@@ -121,10 +121,10 @@ def likely_ids(columns: Mapping[str, Column], cells: Mapping[str, pa.ChunkedArra
     return LikelyIds(best, cells[best], doubt, {name: cells[name] for name in rest})
 
 
-def is_row_numbers(column: Column) -> bool:
+def is_row_numbers(column: Numbers) -> bool:
     """Return whether a column counts the rows from 0 or 1; of few rows it may do so by chance."""
     n, values = len(column.values), column.values
-    if column.problem or column.kind != "whole numbers" or n < _FEW or values[0] not in (0, 1):
+    if column.kind != "whole numbers" or n < _FEW or values[0] not in (0, 1):
         return False
     return not column.missing.any() and bool((np.diff(values) == 1).all())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,18 @@ from mpc_spearman.arrays import Mask
 from mpc_spearman.config.table_keys import Convert, Csv
 
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-DATE = f"^{_DATE}$"
-TIME = rf"^{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?)?"
-ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_TIME = rf"^{_DATE}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}(\.[0-9]{{1,9}})?)?"
+_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 #: A day, perhaps with a time and a zone.
-DAY_AND_TIME = f"{DATE}|{TIME}{ZONE}?$"
+DAY_AND_TIME = f"^{_DATE}$|{_TIME}{_ZONE}?$"
+#: What a column of text can hold besides numbers: how each cell is written, and the type of dates and times.
+KINDS: Mapping[str, tuple[str, pa.DataType | None]] = {
+    "dates": (f"^{_DATE}$", pa.date32()),
+    "dates with times": (f"{_TIME}$", pa.timestamp("us")),
+    "dates with times and zones": (f"{_TIME}{_ZONE}$", pa.timestamp("us", "UTC")),
+    "true or false": ("(?i)^(true|false)$", None),
+    "yes or no": ("(?i)^(yes|no)$", None),
+}
 #: Spaces that look alike between the digits of a number, and before its unit.
 SPACES = " \u00a0\u2007\u2009\u202f"
 # What may separate thousands where a plan names the first of them.
@@ -30,7 +38,10 @@ NOTATIONS: tuple[dict[str, Any], ...] = (
     {"decimal": ","},
     {"thousands": ","},
     {"thousands": ".", "decimal": ","},
-    *({"thousands": mark, **decimal} for mark in " '" for decimal in ({}, {"decimal": ","})),
+    {"thousands": " "},
+    {"thousands": " ", "decimal": ","},
+    {"thousands": "'"},
+    {"thousands": "'", "decimal": ","},
 )
 _UNIT = r"([A-Z]{0,3}\p{Sc}|[A-Z]{3}|kr|Kč|zł|Ft)"
 
@@ -91,7 +102,7 @@ def shortest(text: pa.LargeStringArray) -> pa.LargeStringArray:
     """Write days and times without what says nothing: a time of midnight, zeros at the end, their zone."""
     for pattern, into in (
         (rf"^({_DATE})[T ]", r"\1 "),
-        (rf"^({_DATE} [0-9:.]+){ZONE}$", r"\1"),
+        (rf"^({_DATE} [0-9:.]+){_ZONE}$", r"\1"),
         (rf"^({_DATE} [0-9:]+)\.0*$", r"\1"),
         (rf"^({_DATE} [0-9]{{2}}:[0-9]{{2}})$", r"\1:00"),
         (f"^({_DATE}) 00:00:00$", r"\1"),

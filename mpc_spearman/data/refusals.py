@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 
 class Unusable(Exception):
-    """A part of a table cannot be used. The text names neither party nor file; the caller adds them.
-
-    `fix` is a key of the plan that would mend it, and the value: for the owner alone, as it may hold cells.
-    """
-
-    def __init__(self, text: str, fix: Mapping[str, object] = MappingProxyType({})) -> None:
-        super().__init__(text)
-        self.fix = fix
+    """A part of a table cannot be used. The text names neither party nor file; the caller adds them."""
 
 
 def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:

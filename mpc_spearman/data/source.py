@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import partial
 from unicodedata import normalize
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from mpc_spearman.arrays import Array, Mask, Memory
+from mpc_spearman.arrays import Memory, Rows
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.cells import Numbers
 from mpc_spearman.data.columns import ColumnReader
 from mpc_spearman.data.combine import IdRows, combine
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.data.suspected import said_of, suspected
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Column:
-    """What one column holds.
-
-    `problem` says why it cannot be used as the plan has it, and quotes no cell. `fix` is a key of the plan
-    and its value that would mend that, if there is one: ``encode``, whose order only the owner knows.
-    `values` are anything where one is missing.
-    """
-
-    name: str
-    problem: str = ""
-    fix: Mapping[str, object] = field(default_factory=dict)
-    kind: str = ""
-    values: Array = field(default_factory=lambda: np.empty(0))
-    missing: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
-    note: str = ""
-    #: Values that may be codes for missing ones, and how many cells have each.
-    codes: Sequence[tuple[str, int]] = ()
-    #: Of a column whose categories have no order; `values` are places among them.
-    categories: tuple[str, ...] = ()
 
 
 class Source(ABC):
@@ -96,8 +70,8 @@ class Source(ABC):
     def numbers(self, place: int) -> Numbers:
         """Read a feature's values."""
         name = self.name(place)
-        reader = ColumnReader(self._keys, self.codes_of(name), self.memory, self.n)
-        return reader.numbers(name, partial(self.blocks, place))
+        codes, blocks = self.codes_of(name), partial(self.blocks, place)
+        return ColumnReader(name, blocks, self._keys, codes, self.memory, self.n).numbers()
 
     def feature(self, place: int) -> Numbers:
         """Read a feature's values as they are ranked: one for each id if rows with one id become one."""
@@ -108,18 +82,14 @@ class Source(ABC):
             return cells
         return combine(cells, self._keys.combination(self.name(place)), self.same_ids, self.memory)
 
-    def data_rows(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def data_rows(self, rows: Rows) -> Rows:
         """Return where rows are in the table: of rows that became one, the first."""
         return rows if self.same_ids is None else self.same_ids.first_rows[rows]
 
-    def look(self, place: int) -> Column:
-        """Examine a column; a problem with its use is part of the answer."""
-        name = self.name(place)
-        try:
-            cells = self.numbers(place)
-            numeric = cells.kind in ("whole numbers", "real numbers", "decimals", "dates or times")
-            codes = suspected(cells.values, cells.missing, cells.type) if numeric else ()
-            values, missing, kind, note, _, categories = self._combined(place, cells)
-        except Unusable as unusable:
-            return Column(name, str(unusable), unusable.fix)
-        return Column(name, "", {}, kind, values, missing, note or said_of(codes), codes, categories)
+    def look(self, place: int) -> Numbers:
+        """Read a feature's values as they are ranked, and look for codes for missing ones among its cells."""
+        cells = self.numbers(place)
+        numeric = cells.kind in ("whole numbers", "real numbers", "decimals", "dates or times")
+        codes = suspected(cells.values, cells.missing, cells.type) if numeric else ()
+        numbers = self._combined(place, cells)
+        return numbers._replace(codes=codes, note=numbers.note or said_of(codes))

@@ -6,7 +6,6 @@ All wanted columns of CSV files are read in one pass; other files and tables are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.categories import CategoryCells
 from mpc_spearman.data.cells import Cells, Numbers, keep_text
+from mpc_spearman.data.columns import cells_of
 from mpc_spearman.data.csv_text import CsvText
 from mpc_spearman.data.part_files import CSV, PartFile, check_alike, part_files
 from mpc_spearman.data.refusals import Unusable, show
@@ -113,13 +113,12 @@ class CsvFiles(Source):
     def __init__(self, files: Sequence[PartFile], keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
         self._parts, self._files = files, [CsvText(file.path, keys.csv) for file in files]
-        self._text: dict[int, list[pa.LargeStringArray]] = {}
-        self._cells: dict[int, Cells | CategoryCells] = {}
-        self._count = 0
+        self._text = dict[int, list[pa.LargeStringArray]]()
+        self._cells = dict[int, Cells | CategoryCells]()
+        self._n = 0
         columns = self._files[0].names
         check_alike(files, [file.names for file in self._files])
-        self._partitions = [key for key in files[0].partition if key not in columns]
-        self.names = [*columns, *self._partitions]
+        self.names = [*columns, *(key for key in files[0].partition if key not in columns)]
         if len({(file.delimiter, file.skip) for file in self._files}) > 1:
             raise Unusable("not all part files have the first line 'sep='; remove it, and set csv.delimiter")
         mark = next((mark for mark in ";\t|, " if mark in columns[0]), "")
@@ -129,35 +128,32 @@ class CsvFiles(Source):
     @property
     def n(self) -> int:
         """Number of rows read."""
-        return self._count
+        return self._n
 
     def prepare(self, columns: Sequence[int], numbers: Sequence[int] = ()) -> None:
         """Read these columns."""
-        self._text = {place: [] for place in columns}
-        self._cells = {place: self._cells_of(self.name(place)) for place in numbers}
-        self._count, left = 0, self._rows
-
-        def take(place: int, block: pa.LargeStringArray) -> None:
-            if place in self._text:
-                self._text[place].append(keep_text(block, self.memory))
-            if place in self._cells:
-                self._cells[place].add(block)
-
-        takers = {place: partial(take, place) for place in {*columns, *numbers}}
-        first = len(self.names) - len(self._partitions)
+        self._text, self._n = {place: [] for place in columns}, 0
+        self._cells = {
+            place: cells_of(self.name(place), self._keys, self.codes_of(self.name(place)), self.memory)
+            for place in numbers
+        }
+        places, width = {*columns, *numbers}, len(self._files[0].names)
         for part, file in zip(self._parts, self._files, strict=True):
-            count = file.read({place: taker for place, taker in takers.items() if place < first}, left)
-            for place, key in enumerate(self._partitions, first):
-                if place in takers:
-                    takers[place](pa.repeat(part.partition[key], count).cast(pa.large_string()))
-            self._count += count
-            left = None if left is None else left - count
+            left = None if self._rows is None else self._rows - self._n
+            for batch in file.read([place for place in places if place < width], left):
+                self._n += batch.num_rows
+                for place in places:
+                    if place < width:
+                        self._take(place, batch.column(f"f{place}"))
+                    else:
+                        value = pa.scalar(part.partition[str(self.names[place])], pa.large_string())
+                        self._take(place, pa.repeat(value, batch.num_rows))
 
-    def _cells_of(self, name: str) -> Cells | CategoryCells:
-        """Make what takes the cells of a feature."""
-        if name in self._keys.nominal:
-            return CategoryCells(self.codes_of(name), self.memory)
-        return Cells(name, self._keys, self.codes_of(name), self.memory)
+    def _take(self, place: int, block: pa.LargeStringArray) -> None:
+        if place in self._text:
+            self._text[place].append(keep_text(block, self.memory))
+        if place in self._cells:
+            self._cells[place].add(block)
 
     def blocks(self, place: int) -> Iterable[pa.Array]:
         """Give a column of text, once."""

@@ -1,34 +1,63 @@
-"""What each column of a table holds, what prevents its use, and what would correct that.
+"""What each column of a table holds, how its cells are written, and what prevents its use.
 
-For the table's owner alone, because suggestions quote cells.
+For the table's owner alone, because cells are quoted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Memory
+from mpc_spearman.arrays import Mask, Memory
 from mpc_spearman.config import Policy
-from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.config.table_keys import Convert, Csv, TableKeys
 from mpc_spearman.data.categories import flags_of
-from mpc_spearman.data.cells import Numbers
+from mpc_spearman.data.cells import Categories, Numbers, can_read
 from mpc_spearman.data.columns import is_text
 from mpc_spearman.data.combine import IdRows, combine
+from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.likely_ids import LikelyIds, is_row_numbers, likely_ids
-from mpc_spearman.data.readings import Distinct, Reading, notation_of, reading
+from mpc_spearman.data.notation import KINDS, NOTATIONS, SPACES, Notation, matches
 from mpc_spearman.data.refusals import Unusable, show
-from mpc_spearman.data.source import Column, Source
+from mpc_spearman.data.source import Source
 from mpc_spearman.data.sources import open_source
 from mpc_spearman.errors import TableError
 
-#: Called before each column of a table is read: its place, and how many there are.
+#: Called before each column of a table is examined: its place, and how many there are.
 Tick = Callable[[int, int], None]
+#: What people and spreadsheets write where there is no value, in lower case.
+_NO_VALUE = frozenset(
+    (
+        *("-", "--", "---", ".", "?", "??", "n.a.", "n. a.", "n.d.", "n.v.", "<na>", "#n/a", "#nv", "#null!"),
+        *("k.a.", "k. a.", "k.a", "keine angabe", "unbekannt", "unknown", "missing", "not available"),
+        *("#wert!", "#value!", "#div/0!", "#ref!", "#bezug!", "#name?", "#num!", "#zahl!", "inconnu"),
+    )
+)
+_FEW = 12  # different texts of a column that may be categories, or words among values
+_SAMPLE = 2_000  # different cells of a column show how numbers are written
+_NO_NUMBERS = Numbers(np.empty(0), np.empty(0, dtype=bool), "")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Column:
+    """What one column holds, and how a plan has it read."""
+
+    name: str
+    numbers: Numbers = _NO_NUMBERS
+    problem: str = ""  # why it cannot be used
+    convert: Convert | None = None
+    #: Cells that are no values, and how many rows have each.
+    words: Mapping[str, int] = field(default_factory=dict)
+    #: The texts of a column of few: its categories, whose order only the owner knows.
+    categories: tuple[str, ...] = ()
+    flags: int = 0  # how many its categories make, if it is used so
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,13 +68,12 @@ class Survey:
     rows: int
     csv: Mapping[str, Any]  # how a CSV file is written, as far as it is not as usual
     ids: LikelyIds
-    every: tuple[Column, ...]  # in the table's order
-    readings: Mapping[str, Reading]  # of columns of text that need ``convert`` or ``missing_values``
+    every_column: tuple[Column, ...]  # in the table's order
 
     @property
     def columns(self) -> list[Column]:
         """All columns but the ids."""
-        return [column for column in self.every if column.name != self.ids.name]
+        return [column for column in self.every_column if column.name != self.ids.name]
 
     @property
     def used(self) -> list[Column]:
@@ -55,54 +83,60 @@ class Survey:
     @property
     def features(self) -> int:
         """How many features a run would make of them."""
-        return sum(max(1, len(column.categories)) for column in self.used)
+        return sum(max(1, column.flags) for column in self.used)
 
     def differing(self, same_ids: IdRows) -> list[str]:
         """Return the used columns that differ among rows with the same id."""
-        return [column.name for column in self.used if _differs(column, same_ids)]
+
+        def differs(column: Column) -> bool:
+            try:
+                combine(column.numbers, None, same_ids, Memory())
+            except Unusable:
+                return True
+            return False
+
+        return [column.name for column in self.used if differs(column)]
 
 
 def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
     """See what each column of a table holds, before there is a plan for it."""
     try:
-        source, places, csv = _opened(table)
+        source, csv = _opened(table)
         if not source.n:
             raise Unusable("it has no rows")
-        columns, cells = dict[str, Column](), dict[str, pa.ChunkedArray]()
-        for done, place in enumerate(places):
-            tick(done, len(places))
-            columns[source.name(place)] = source.look(place)
-            cells[source.name(place)] = source.column(place)
+        places = {source.name(place): place for place, name in enumerate(source.names) if str(name).strip()}
+        cells = {name: source.column(place) for name, place in places.items()}
     except (Unusable, OSError) as error:
         raise TableError(f"{table}: {error.strerror if isinstance(error, OSError) else error}") from None
-    notation, readings = _readings(columns, cells)
-    csv |= notation
-    if readings or notation:
-        columns |= _read_again(cells, csv, readings)
-    ids = likely_ids(columns, cells)
-    every = [
-        column if name == ids.name else _as_categories(column, cells[name])
+    texts = {name: _Text.of(name, column) for name, column in cells.items() if is_text(column.type)}
+    csv |= _notation(texts.values())
+    columns = dict[str, Column]()
+    for done, name in enumerate(cells):
+        tick(done, len(cells))
+        columns[name] = _column(name, cells[name], texts.get(name), Csv(**csv))
+    ids = likely_ids({name: column.numbers for name, column in columns.items()}, cells)
+    every_column = [
+        column if name == ids.name else _useful(_as_flags(column, cells[name]))
         for name, column in columns.items()
     ]
-    return Survey(table, source.n, csv, ids, tuple(map(_useful, every)), readings)
+    return Survey(table, source.n, csv, ids, tuple(every_column))
 
 
-def _opened(table: Path) -> tuple[Source, list[int], dict[str, Any]]:
+def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
     """Open and read a table; if it is CSV of another kind than its name says, by the first that fits.
 
-    Also return the places of columns that have a name, and how it is written, as keys of ``csv``.
+    Also return how it is written, as keys of ``csv``.
     """
-    first = None
+    first_problem = None
     for csv in _dialects(table):
         try:
             source = open_source(table, TableKeys(csv=Csv(**csv)), None)
             if len(source.names) > 1:
-                places = [place for place, name in enumerate(source.names) if str(name).strip()]
-                source.prepare(places, places)
-                return source, places, csv
+                source.prepare(range(len(source.names)))
+                return source, csv
         except Unusable as unusable:  # as for a quote that is misplaced between other separators
-            first = first or unusable
-    raise first or Unusable("it has one column only")
+            first_problem = first_problem or unusable
+    raise first_problem or Unusable("it has one column only")
 
 
 def _dialects(table: Path) -> Iterator[dict[str, Any]]:
@@ -119,75 +153,143 @@ def _dialects(table: Path) -> Iterator[dict[str, Any]]:
             yield {key: value for key, value in (("delimiter", mark), ("encoding", encoding)) if value}
 
 
-def _readings(
-    columns: Mapping[str, Column], cells: Mapping[str, pa.ChunkedArray]
-) -> tuple[dict[str, Any], dict[str, Reading]]:
-    """Return how numbers in text seem to be written, and columns that need more than that to be read."""
-    text = [name for name in columns if is_text(cells[name].type)]
-    if not any(columns[name].problem for name in text):
-        return {}, {}
-    distinct = [Distinct.of(name, cells[name]) for name in text]
-    notation = notation_of(distinct)
-    readings = {column.name: one for column in distinct if (one := reading(column, Csv(**notation)))}
-    return notation, {name: one for name, one in readings.items() if one.convert or one.words}
+def _column(name: str, cells: pa.ChunkedArray, text: _Text | None, csv: Csv) -> Column:
+    """Return what a column holds, read as most of its cells are written."""
+    way = None if text is None else _way(text, csv)
+    convert, words = way or (None, {})
+    column = Column(name, convert=convert, words=words)
+    try:
+        numbers = open_source(pa.table({name: cells}), _keys(name, csv, convert, words), None).look(0)
+    except Categories as unusable:
+        categories = (text or _Text.of(name, cells)).categories
+        return replace(column, problem=str(unusable), categories=categories)
+    except Unusable as unusable:
+        return replace(column, problem=str(unusable))
+    if unclear := {word: rows for word, rows in words.items() if word.lower() not in _NO_VALUE}:
+        which = ", ".join(f"{show(word)} in {rows:,} cells" for word, rows in unclear.items())
+        problem = f"{which} is no value like the others; if it is missing, list it under missing_values"
+        return replace(column, problem=problem)
+    return replace(column, numbers=numbers)
 
 
-def _read_again(
-    cells: Mapping[str, pa.ChunkedArray], csv: Mapping[str, Any], readings: Mapping[str, Reading]
-) -> dict[str, Column]:
-    """Return the columns of text as these readings read them; refuse columns with unclear words."""
-    keys = TableKeys.model_validate(
-        {
-            "csv": csv,
-            "convert": {name: one.convert for name, one in readings.items() if one.convert},
-            "missing_values": {name: tuple(one.words) for name, one in readings.items() if one.words},
-        }
-    )
-    text = {name: column for name, column in cells.items() if is_text(column.type)}
-    source, columns = open_source(pa.table(text), keys, None), dict[str, Column]()
-    for place, name in enumerate(text):
-        column = source.look(place)
-        if not column.problem and name in readings and readings[name].unclear:
-            words = [f"{show(word)} in {rows:,} cells" for word, rows in readings[name].unclear.items()]
-            what = f"{', '.join(words)} is no value like the others; if it is missing"
-            column = replace(column, problem=f"{what}, list it under missing_values")
-        columns[name] = column
-    return columns
+def _keys(name: str, csv: Csv, convert: Convert | None, words: Collection[str]) -> TableKeys:
+    """Return the keys to read a column by."""
+    converts = {name: convert} if convert else {}
+    return TableKeys(csv=csv, convert=converts, missing_values={name: tuple(words)})
 
 
-def _as_categories(column: Column, cells: pa.ChunkedArray) -> Column:
+def _as_flags(column: Column, cells: pa.ChunkedArray) -> Column:
     """Return a column of text with few values as one whose categories become flags, if they can.
 
     Not one with a word such as "none", which can be a category or stand for a missing value.
     """
-    words = column.fix.get("encode")
-    if not isinstance(words, list) or any(word.lower() == "none" for word in words):
+    if not column.categories or any(text.lower() == "none" for text in column.categories):
         return column
     keys, rows = TableKeys(encode={column.name: "flags"}), np.ones(len(cells), dtype=bool)
-    read = open_source(pa.table({column.name: cells}), keys, None).look(0)
+    numbers, fewest = open_source(pa.table({column.name: cells}), keys, None).look(0), Policy().min_rows
     try:
-        flags = flags_of(column.name, read.values.astype(np.int16), read.categories, rows, Policy().min_rows)
+        flags = flags_of(column.name, numbers.values.astype(np.int16), numbers.categories, rows, fewest)
     except Unusable:
         return column
-    names = tuple(name.removeprefix(f"{column.name}=") for name in flags.categories_of)
-    return replace(read, fix=column.fix, categories=names)
+    return replace(column, numbers=numbers, problem="", flags=len(flags.categories_of))
 
 
 def _useful(column: Column) -> Column:
     """Mark a column that says nothing: of one value, of which a run only warns, or of row numbers."""
-    if column.categories:
+    if column.problem or column.flags:
         return column
-    known = column.values[~column.missing]
-    if column.problem or (len(known) and (known != known[0]).any() and not is_row_numbers(column)):
-        return column
-    what = "all its values are the same" if len(known) else "all its values are missing"
-    what = "its values are row numbers" if is_row_numbers(column) else what
-    return replace(column, problem=f"{what}; leave it out (exclude)")
+    problem, values = "", column.numbers.values[~column.numbers.missing]
+    if is_row_numbers(column.numbers):
+        problem = "its values are row numbers"
+    elif not (values != values[:1]).any():
+        problem = f"all its values are {'the same' if len(values) else 'missing'}"
+    return replace(column, problem=problem and f"{problem}; leave it out (exclude)")
 
 
-def _differs(column: Column, same_ids: IdRows) -> bool:
-    try:
-        combine(Numbers(column.values, column.missing, column.kind), None, same_ids, Memory())
-    except Unusable:
-        return True
-    return False
+# ---- how text is written
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Text:
+    """The different cells of a column of text that are not missing, and how many rows have each."""
+
+    name: str
+    cells: pa.LargeStringArray
+    rows: npt.NDArray[np.int64]
+    categories: tuple[str, ...]  # if they are few, also "none", as in none, mild, severe
+
+    @classmethod
+    def of(cls, name: str, column: pa.ChunkedArray) -> _Text:
+        """Count the cells of a column."""
+        counted = pc.value_counts(pc.utf8_trim_whitespace(column.cast(pa.large_string()).combine_chunks()))
+        texts, rows = counted.field("values").fill_null(""), counted.field("counts").to_numpy()
+        missing = Codes(TableKeys()).cells(texts)
+        cells = texts.filter(pa.array(~missing))
+        none = [text for text in texts.filter(pa.array(missing)).to_pylist() if text.lower() == "none"]
+        few = sorted([*cells.slice(0, _FEW + 1).to_pylist(), *none])
+        return cls(name, cells, rows[~missing], tuple(few) if 1 < len(few) <= _FEW else ())
+
+    def sample(self) -> _Text:
+        """Return at most some thousand of the cells."""
+        places = np.arange(0, len(self.rows), max(1, len(self.rows) // _SAMPLE))
+        return replace(self, cells=self.cells.take(pa.array(places)), rows=self.rows[places])
+
+    def has(self, mark: str) -> bool:
+        """Return whether a mark is in some cell."""
+        return bool(pc.any(pc.match_substring(self.cells, mark)).as_py())
+
+    def ways(self, csv: Csv) -> Iterator[tuple[Convert | None, Mask]]:
+        """Yield each way to read most cells as values, with the cells that it can read; the best first."""
+        notation = Notation(csv)
+        patterns = (f"^{notation.number}$", *(pattern for pattern, _ in KINDS.values()))
+        ways: list[tuple[Convert | None, Mask]] = [(None, matches(self.cells, one)) for one in patterns]
+        ways += [(how, notation.converted(self.cells, how)[1]) for how in get_args(Convert)]
+        for how, fits in sorted(ways, key=lambda way: -self.rows[way[1]].sum()):
+            if 2 * self.rows[fits].sum() >= self.rows.sum():
+                yield how, fits
+
+
+def _way(text: _Text, csv: Csv) -> tuple[Convert | None, dict[str, int]] | None:
+    """Return how a column's cells become values, and the few words among them; None if most are no values.
+
+    Of two ways, as with the 1st of February or the 2nd of January, none is chosen.
+    """
+    chosen, most = list[tuple[Convert | None, dict[str, int]]](), 0
+    for how, fits in text.ways(csv):
+        words = text.cells.filter(pa.array(~fits)).to_pylist()
+        values = text.rows[fits].sum()
+        if values < most or len(words) > _FEW:  # of others only one that reads as many is a second way
+            continue
+        if can_read(text.name, text.cells, _keys(text.name, csv, how, words)):
+            chosen.append((how, dict(zip(words, text.rows[~fits].tolist(), strict=True))))
+            most = values
+    if len(chosen) > 1:
+        return None, chosen[0][1]
+    return chosen[0] if chosen else None
+
+
+def _notation(texts: Collection[_Text]) -> dict[str, Any]:
+    """Return keys of ``csv`` under which most cells are values, the usual way if others are not better.
+
+    What may be a decimal mark as well, as in 1,234, only separates thousands if another column has the other
+    mark where that cannot separate thousands, as in 12.5.
+    """
+    samples = [text.sample() for text in texts]
+    marked = [text for text in samples if any(text.has(mark) for mark in (*",.'\u2019", *SPACES))]
+
+    def values(keys: dict[str, Any]) -> int:
+        csv, words_of = Csv(**keys), dict[_Text, dict[str, int]]()
+        mark = csv.thousands or ""
+        for text in marked:  # all others are read alike in all notations
+            # Where nothing separates thousands, the decimal mark must not be one that may.
+            groups = mark and matches(text.cells, f"[0-9]{Notation(csv).mark}[0-9]{{3}}").any()
+            if way := _way(text, csv if groups else Csv(decimal=csv.decimal)):
+                words_of[text] = way[1]
+        if mark in (",", "."):
+            reversed_marks, point = Csv(thousands=csv.decimal, decimal=mark), Csv(decimal=mark)
+            settled = any(text.has(csv.decimal) and not any(text.ways(reversed_marks)) for text in words_of)
+            unclear = [text for text in words_of if text.has(mark) and any(text.ways(point))]
+            words_of = {text: words for text, words in words_of.items() if settled or text not in unclear}
+        return sum(int(text.rows.sum()) - sum(words.values()) for text, words in words_of.items())
+
+    return max(({}, *NOTATIONS), key=values)  # of equal ones the first

@@ -207,9 +207,12 @@ def _read(
     category_flags = dict[str, CategoryFlags]()
     for done, place in enumerate(places):
         tick(done, len(places))
-        column = source.look(place)
-        feature, problem = column.name, column.problem
-        if not problem:
+        feature, problem = source.name(place), ""
+        try:
+            column = source.look(place)
+        except Unusable as unusable:
+            problem = str(unusable)
+        else:
             missing = column.missing & kept
             if keys.missing_flags and missing.any() and flag_of(feature) not in keys.exclude:
                 flags[flag_of(feature)] = place

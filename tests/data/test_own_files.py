@@ -60,7 +60,7 @@ def test_an_order_of_categories_is_taken_only_from_what_keeps_it(
         assert read(tmp_path / name).column(0).tolist() == PLACES
     else:
         assert "under encode" in refusal(tmp_path / name, missing_values=[])
-        assert survey(tmp_path / name).columns[0].fix == {"encode": sorted(LEVELS)}
+        assert survey(tmp_path / name).columns[0].categories == tuple(sorted(LEVELS))
     assert read(tmp_path / name, encode=ENCODE).column(0).tolist() == PLACES
 
 
