@@ -27,8 +27,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import level_of, whitening
-from mpc_spearman.levels.descriptions import Description, Descriptions
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues
 
@@ -94,16 +93,18 @@ def published(source: Ranks, target: Ranks) -> tuple[np.ndarray, int]:
         vectors.append(level.contribution(ranks, owner.role, shapes, said, factors).vectors.astype(float))
     scales = {
         owner: level.grid(owner.role, "ranges", source.n, len(said.constant), said.defined).scales(
-            level.sent_scales(said, owner.role)["ranges"]
+            level.stated_scales(said, owner.role)["ranges"]
         )
         for owner, said in stated.items()
     }
     defined = {owner: said.defined for owner, said in stated.items()}
     known = replace(shapes, defined=defined, scales=scales)
-    noise = sum(level.own_noise(known, owner) for owner in owners)  # type: ignore[misc]
+    noise = sum(level.draw_noise(known, owner) for owner in owners)  # type: ignore[misc]
     opened = np.rint(vectors[0] @ vectors[1].T).astype(np.int64) + noise
-    told = Descriptions((Description(),), Description(constant=(False,) * target.m))
-    return level.conclude(opened, told, known)["explained"][0], defined[roster.sources[0]]
+    descriptions = Descriptions((Description(),), Description(constant=(False,) * target.m))
+    return level.conclude(opened, replace(known, descriptions=descriptions))["explained"][0], defined[
+        roster.sources[0]
+    ]
 
 
 def tables(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, unit
 from mpc_spearman.config.sections import LOSS
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.levels.inputs import foresee
+from mpc_spearman.levels.foreseen import foresee
 from mpc_spearman.privacy.choice import noise_factor
 from mpc_spearman.privacy.scales import Scales, deviations, input_deviations, untied_range
 from mpc_spearman.statistics.columns import Columns, Flags

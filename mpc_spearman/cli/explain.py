@@ -71,9 +71,9 @@ def _print_everything(plan: Plan) -> None:
         for row in sorted(rows, key=lambda row: place(row["what"], row["phase"])):  # results first
             print(printable(f"  {row['what']} ({row['phase']}, from {row['from']})"))
         if roles[party] is Role.COORDINATOR and party == plan.informed:
-            print(f"  precision of results: {level.opened_precisely()}")
+            print(f"  precision of results: {level.opened_precision()}")
         elif (grant := plan.terms.granted[roles[party]]) != "nothing":
-            print(f"  precision of results: {level.published_precisely(grant)}")
+            print(f"  precision of results: {level.published_precision(grant)}")
 
 
 def _guarantee(plan: Plan) -> str:

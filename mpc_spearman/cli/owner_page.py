@@ -117,7 +117,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
         and not place(row["what"], row["phase"])
     ]
     grants = (
-        f"to {peer.name} {level.published_precisely(grant)}"
+        f"to {peer.name} {level.published_precision(grant)}"
         for peer in roster.parties
         if (grant := plan.terms.granted[peer.role]) != "nothing"
     )
@@ -172,12 +172,12 @@ def _precision(plan: Plan, row: Mapping[str, str], receiver: Party, *, passed_on
     """Say how exactly a party learns a fact."""
     level = level_of(plan)
     if row["phase"] == "publish":
-        precision = level.published_precisely(plan.terms.granted[receiver.role])
+        precision = level.published_precision(plan.terms.granted[receiver.role])
         return f"{precision}; passed on by {row['from']}" if passed_on else precision
     if row["phase"] == "protect":
         return "technical figures, from which the noise is computed"
     if place(row["what"], row["phase"]) == 0 and receiver.name == plan.informed:
-        return level.opened_precisely()
+        return level.opened_precision()
     return "exactly, unless stated otherwise"
 
 

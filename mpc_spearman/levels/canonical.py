@@ -18,7 +18,6 @@ from mpc_spearman.findings import canonical as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.explained import Explained
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
@@ -60,38 +59,26 @@ class Canonical(Explained):
         Field("kept_target", "int64", (1,), "how many independent directions the target's columns have"),
     )
     numbers: ClassVar[str] = "Pillai's trace"
+    published_name: ClassVar[str] = "canonical correlations"
     whitening_roles: ClassVar[tuple[Role, ...]] = (*SOURCE, *TARGET)
 
-    def together(self, shapes: Shapes) -> int:
-        """Return the target's directions: one test is over all."""
-        return self._columns(shapes)
-
-    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute the singular values of Z; NaN if no columns can give Z."""
         s, kept = self._noise(shapes)[:, 0], self._kept(shapes)
         singular = np.full((len(kept), shapes.m_target), math.nan)
         for row, z in zip(singular, self._products(opened, shapes), strict=True):
             if not np.isnan(z).any():
                 row[: min(z.shape)] = np.linalg.svd(z, compute_uv=False)
-        rounded = in_digits(
-            singular, np.broadcast_to(s[:, None], singular.shape), 1 / math.sqrt(shapes.n - 1)
-        )
-        numbers: dict[str, Any] = {
+        of_each = np.broadcast_to(s[:, None], singular.shape)
+        rounded = in_digits(singular, of_each, 1 / math.sqrt(shapes.n - 1))
+        return {
             "canonical": rounded if self.noisy else np.clip(rounded, 0.0, 1.0),
             "canonical_noise": s,
             "kept": kept,
-            "kept_target": np.array([self._columns(shapes)]),
-            "gaps": self._gaps(descriptions, shapes)[:, 0],
-            "fitted": self._fitted(descriptions, shapes)[:, 0],
-            "unequal": self._unequal(descriptions, shapes)[:, 0],
+            "kept_target": np.array([self._target_vectors(shapes)]),
+            **{name: values[:, 0] for name, values in self._for_tests(shapes).items()},
         }
-        if not self.noisy:
-            numbers["dispersion"] = self._dispersion(shapes)["dispersion"][:, 0]
-        return numbers
 
-    def _tests(self, shapes: Shapes) -> int:
-        return 1
-
-    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
-        lost = np.isnan(numbers["canonical"]).all(axis=1)
-        return [*self.fewer(shapes), *result_warnings.impossible(np.where(lost, 0, 1), 1, 0)]
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
+        undefined = np.isnan(numbers["canonical"]).all(axis=1)
+        return [*self._fewer_directions(shapes), *result_warnings.impossible(np.where(undefined, 0, 1), 1, 0)]

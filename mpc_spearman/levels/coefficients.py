@@ -6,11 +6,14 @@ rows, the coefficient that it is for does not. So of more rows, up to ``ranks.LA
 (:mod:`mpc_spearman.levels.encoding` has the rounding, bounds and proofs, for one source of one column). A
 coefficient is off by at most √n/F or so, in practice by 10^-9. From what is opened, the tie terms and n
 follows S to within error·√((N - T_x)(N - T_y)). A column that is constant is zeros.
+
+C has exact numbers, or those with the noise on inputs, and adds noise to what it passes on.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -24,27 +27,36 @@ from mpc_spearman.errors import BoundError
 from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels import inputs, proved, rows
-from mpc_spearman.levels.coefficients_noise import CoefficientsNoise
+from mpc_spearman.levels import noise, proved, rows
 from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, SCALED, passed_on
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Foreseen, column_cautions, impossible
+from mpc_spearman.levels.foreseen import Foreseen
+from mpc_spearman.levels.level import Level, column_cautions, impossible
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
-from mpc_spearman.privacy.scales import Grid, Stated
+from mpc_spearman.privacy.choice import chosen, noise_factor
+from mpc_spearman.privacy.gaussian import REACH
+from mpc_spearman.privacy.scales import (
+    Grid,
+    Scales,
+    Stated,
+    add_scales,
+    deviations,
+    stack_scales,
+    untied_range,
+)
 from mpc_spearman.privacy.statements import Factors, Statements
-from mpc_spearman.statistics import columns, estimators, result_warnings
-from mpc_spearman.statistics.columns import Floats
+from mpc_spearman.statistics import columns, estimators, result_warnings, strengths
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
 _ESTIMATORS: tuple[Estimator, ...] = ("tie_corrected", "paper")
 
 
-class Coefficients(CoefficientsNoise):
+class Coefficients(Level):
     """C opens S_pq = ⟨x_p, y_q⟩ of every pair, and computes coefficients, strengths and the ranking."""
 
     name: ClassVar[Reveal] = "coefficients"
@@ -65,6 +77,8 @@ class Coefficients(CoefficientsNoise):
     )
     precision = ("exact integers; what is passed on carries noise", "exact integers")
 
+    # --- what is refused
+
     def check_rows(self, n: int) -> None:
         """Refuse more rows than a run can have; for exact coefficients products must fit 64 bits."""
         super().check_rows(n)
@@ -83,49 +97,46 @@ class Coefficients(CoefficientsNoise):
                 f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
                 f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
             )
-        if self._any_inputs and (scaled := self.scaled(shapes)) is not None:
-            self.check_inputs(scaled.error, shapes.n)
+        if self._any_inputs and (encoding := self.encoding(shapes)) is not None:
+            self.check_inputs(encoding.error, shapes.n)
+
+    # --- what data parties contribute, and what is opened
 
     @property
     def whole_rows(self) -> int:
         """The most rows whose products of ranks are opened as they are.
 
-        With noise, twice a product has to fit 64 bits (`_continuous`).
+        With noise, twice a product has to fit 64 bits (`_bounded`).
         """
         return MAX_DOUBLED if self.noisy else MAX_ROWS
 
-    def scaled(self, shapes: Shapes) -> Encoding | None:
+    def encoding(self, shapes: Shapes) -> Encoding | None:
         """Return how columns are scaled; None for ranks as they are, which residuals are not."""
         n, loss = shapes.n, self.plan.privacy.loss
         if not self._any_inputs:
             as_ranks = n <= self.whole_rows and not self.plan.terms.adjusting
             return None if as_ranks else Encoding.coefficients(n)
         of_sources = [m for source, m in shapes.features.items() if self.adds_to_inputs(source)]
-        source = inputs.element_noise(max(of_sources), loss) if of_sources else 0.0
-        target = inputs.element_noise(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
-        result_noise = inputs.product_noise(source, target, n)
+        source = noise.element_noise(max(of_sources), loss) if of_sources else 0.0
+        on_target = Role.TARGET in self.plan.terms.on_inputs
+        target = noise.element_noise(shapes.m_target, loss) if on_target else 0.0
+        result_noise = noise.product_noise(source, target, n)
         return Encoding.coefficients(n, result_noise, source_noise=source, target_noise=target)
 
     def error(self, n: int) -> float:
         """Return how far coefficients are from exact ones, at most, without noise on inputs."""
         return 0.0 if n <= self.whole_rows else Encoding.coefficients(n).error
 
-    def unit(self, role: Role, shapes: Shapes) -> int:
-        scaled = self.scaled(shapes)
-        assert scaled is not None
-        return scaled.target_scale
-
     def computation(self, shapes: Shapes) -> Computation:
-        n, scaled = shapes.n, self.scaled(shapes)
+        n, encoding = shapes.n, self.encoding(shapes)
+        bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n) * (2 if self.noisy else 1))
         if self.plan.proofs:
             most = proved.result_bound(self.plan, n, shapes.m_sources, shapes.m_target)
-            bounds = Bounds(n - 1, n - 1, n * (n - 1), most)
-        elif scaled is None:
-            bounds = Bounds(n - 1, n - 1, n * (n - 1), total(n) * (2 if self.noisy else 1))
-        else:
-            most = scaled.result_bound * (2 if self.noisy else 1)
-            value = scaled.target_scale + math.ceil(scaled.source_noise * scaled.target_scale)
-            bounds = replace(scaled.bounds, value=value, result=most)
+            bounds = replace(bounds, result=most)
+        elif encoding is not None:
+            most = encoding.result_bound * (2 if self.noisy else 1)
+            value = encoding.target_scale + math.ceil(encoding.source_noise * encoding.target_scale)
+            bounds = replace(encoding.bounds, value=value, result=most)
         return Computation(
             "inner_products", n, shapes.features, shapes.m_target, bounds, proved=self.plan.proofs
         )
@@ -134,140 +145,297 @@ class Coefficients(CoefficientsNoise):
         self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
         """Return ranks, or scaled columns. C's own copy is exact, so it applies the factors itself."""
-        scaled = self.scaled(shapes)
-        return Contribution(ranks.matrix if scaled is None else scaled.column_vectors(ranks))
+        encoding = self.encoding(shapes)
+        return Contribution(ranks.matrix if encoding is None else encoding.column_vectors(ranks))
 
-    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
-        scaled = self.scaled(shapes)
-        return (0.0, 0.0) if scaled is None else (1 / scaled.target_scale, 1 / scaled.target_scale)
+    # --- what owners state, and the noise that follows
 
-    def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
-        if not self.role_on_inputs(me.role):
-            return {}
-        vectors, n, features = contribution.vectors, shapes.n, shapes.features_of(me)
-        units = [1 / self.unit(me.role, shapes)] * features
-        grid, of_sum = (
-            self.grid(me.role, f"multiplied_{name}", n, features, 0) for name in ("ranges", "mean_range")
-        )
-        stated = {"multiplied_ranges": grid.stated(vectors, units)}
-        if me.role is Role.SOURCE:
-            width = scales.width_of_sum(vectors, units)
-            step = of_sum.step(width) if width else scales.NOTHING
-            stated["multiplied_mean_range"] = Stated((step,))
-        return stated
-
-    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+    def stated_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
         """Return the columns' scales; of a source also that of their sum, for strengths alone."""
         return {"ranges": stated.vectors, **({"mean_range": stated.sum} if role is Role.SOURCE else {})}
+
+    def multiplied_scales(
+        self, contribution: Contribution, owner: Party, shapes: Shapes
+    ) -> dict[str, Stated]:
+        stated = super().multiplied_scales(contribution, owner, shapes)
+        if stated and owner.role is Role.SOURCE:
+            vectors, features = contribution.vectors, shapes.features_of(owner)
+            width = scales.width_of_sum(vectors, [1 / self._unit(owner.role, shapes)] * features)
+            grid = self.grid(owner.role, "multiplied_mean_range", shapes.n, features, 0)
+            stated["multiplied_mean_range"] = Stated((grid.step(width) if width else scales.NOTHING,))
+        return stated
 
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         of_sum = field.endswith("mean_range")
         exact = scales.sum_grid(n, features) if of_sum else scales.column_grid(n, self.plan.estimator)
         if not field.startswith("multiplied"):
             return exact
-        most = inputs.element_noise(features, self.plan.privacy.loss)
-        return inputs.grid(exact, features * most if of_sum else most)
+        most = noise.element_noise(features, self.plan.privacy.loss)
+        return noise.grid_on_inputs(exact, features * most if of_sum else most)
 
     def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
         if not self.plan.proofs:
             return super().foreseen(stated, role, shapes)
         others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
-        noise = proved.foreseen(self.plan, shapes.n, stated.lengths, others)
-        error, less = 1 / math.sqrt(shapes.n - 1), "Use fewer columns, or more rows"
-        return Foreseen.of("coefficients", noise, error, less, of_coefficients=True)
+        deviation = proved.foreseen(self.plan, shapes.n, stated.lengths, others)
+        remedy = "Use fewer columns, or more rows"
+        return Foreseen.of_means("coefficients", deviation, 1 / math.sqrt(shapes.n - 1), remedy)
 
-    def products(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[Any]:
+    # --- the coordinator's numbers
+
+    def products(self, opened: NDArray[Any], shapes: Shapes) -> NDArray[Any]:
         """Return S of every pair, (m_A, m_B), from what was opened of ranks as they are."""
         return opened
 
-    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
+    def ratios(self, opened: NDArray[Any], shapes: Shapes) -> Floats:
         """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
-        scaled = self.scaled(shapes)
-        if scaled is not None:
-            return opened.astype(np.float64) / scaled.target_scale**2
-        norms = self._norms(descriptions, shapes.n)
+        encoding = self.encoding(shapes)
+        if encoding is not None:
+            return opened.astype(np.float64) / encoding.target_scale**2
+        norms = self._norms(shapes)
         return np.divide(opened.astype(np.float64), norms, out=np.zeros(norms.shape), where=norms > 0)
 
-    def matrices(
-        self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes
-    ) -> dict[Estimator, Floats]:
+    def matrices(self, opened: NDArray[Any], shapes: Shapes) -> dict[Estimator, Floats]:
         """Return coefficients under both estimators, (m_A, m_B).
 
         NaN of constants, and of what no columns give. Rounding of scaled columns carries none beyond the
         most.
         """
-        n, sides = shapes.n, (descriptions.of_sources("ties"), descriptions.target.ties)
-        if self.scaled(shapes) is None:
-            products = self.products(opened, descriptions, shapes)
-            return {name: estimators.coefficients(products, *sides, n, name) for name in _ESTIMATORS}
-        ratios, norms = self.ratios(opened, descriptions, shapes), self._norms(descriptions, n)
+        n, described = shapes.n, shapes.descriptions
+        if self.encoding(shapes) is None:
+            products, ties = self.products(opened, shapes), self._ties(shapes)
+            return {name: estimators.coefficients(products, *ties, n, name) for name in _ESTIMATORS}
+        ratios, norms = self.ratios(opened, shapes), self._norms(shapes)
         most = np.where(norms > 0, 1 + self._limit(shapes), 0.0)
         possible = abs(ratios) <= most + np.where(norms > 0, Encoding.coefficients(n).error, 0.0)
         rho = np.where(possible, np.clip(ratios, -most, most), math.nan)
-        paper = rho * norms / total(n) + descriptions.tie_shares(n)
+        paper = rho * norms / total(n) + described.tie_shares(n)
         return {"tie_corrected": np.where(norms > 0, rho, math.nan), "paper": paper}
 
-    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
-        n, ties, target = shapes.n, descriptions.of_sources("ties"), descriptions.target
-        ratios, errors = self.ratios(opened, descriptions, shapes), self.errors(descriptions, shapes)
-        noise: Numbers = {}
-        if self._any_inputs:
-            noise = self._noise(errors, shapes)
-        matrices = self.matrices(opened, descriptions, shapes)
+        n, described, target = shapes.n, shapes.descriptions, shapes.descriptions.target
+        errors = self.errors(shapes)
+        matrices = self.matrices(opened, shapes)
         of_each = [estimators.strengths(matrices[name], self.plan.strength)[0] for name in _ESTIMATORS]
         rho = matrices[self.plan.estimator]
         mu, counts = estimators.strengths(rho, self.plan.strength)
-        sources = zip(descriptions.sources, shapes.features.values(), strict=True)
-        of_each_source, of_target = [one.each(m) for one, m in sources], target.each(shapes.m_target)
+        counted = [side.each(m) for side, m in zip(described.sources, shapes.features.values(), strict=True)]
         return {
-            **noise,
+            **(self._noise_on_inputs_in(errors, shapes) if self._any_inputs else {}),
             "positions": estimators.positions(mu, self.plan.order),
             "strengths": mu,
             "counts": counts,
             "coefficients": rho,
             "errors": errors,
-            "source_ties": columns.ties(ties, descriptions.of_sources("two_values"), n),
-            "source_skewness": np.array(descriptions.of_sources("skewness")),
-            "source_gaps": np.array(descriptions.of_sources("gaps")),
-            "source_unequal": np.concatenate([side.unequal for side in of_each_source]),
-            "source_fitted": np.concatenate([side.fitted for side in of_each_source]),
+            "source_ties": columns.ties(described.of_sources("ties"), described.of_sources("two_values"), n),
+            "source_skewness": np.array(described.of_sources("skewness")),
+            "source_gaps": np.array(described.of_sources("gaps")),
+            "source_unequal": np.concatenate([side.unequal for side in counted]),
+            "source_fitted": np.concatenate([side.fitted for side in counted]),
             "target_ties": columns.ties(target.ties, target.two_values, n),
             "target_skewness": np.array(target.skewness),
             "target_gaps": np.array(target.gaps),
-            "target_unequal": of_target.unequal,
-            "target_fitted": of_target.fitted,
+            "target_unequal": target.each(shapes.m_target).unequal,
+            "target_fitted": target.each(shapes.m_target).fitted,
             "estimators": np.column_stack(of_each),
             "opened": opened,
-            "ratios": ratios,
+            "ratios": self.ratios(opened, shapes),
         }
 
-    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
         plan, n, rho, both = self.plan, shapes.n, numbers["coefficients"], numbers["estimators"]
+        described, eq2 = shapes.descriptions, plan.estimator == "paper"
         mean, mean_abs = (estimators.strengths(rho, how)[0] for how in ("mean", "mean_abs"))
-        owners = [*(source.name for source in plan.parties.sources), plan.parties.target.name]
-        names = descriptions.target.names
-        sides = zip(owners, [*descriptions.sources, descriptions.target], strict=True)
+        names, owners = described.target.names, [*plan.parties.sources, plan.parties.target]
+        sides = zip(owners, [*described.sources, described.target], strict=True)
         return [
+            *(result_warnings.eq2(names, both[:, 0], both[:, 1], plan.order) if eq2 else ()),
             *(
-                result_warnings.eq2(names, both[:, 0], both[:, 1], plan.order)
-                if plan.estimator == "paper"
-                else ()
+                line
+                for owner, side in sides
+                for line in column_cautions(plan, owner.name, side.names, side.ties, n)
             ),
-            *(line for name, side in sides for line in column_cautions(plan, name, side.names, side.ties, n)),
             *impossible(plan, numbers["counts"], shapes),
             *(result_warnings.scaled(n, self.whole_rows, error) if (error := self.error(n)) else ()),
             *(result_warnings.cancellations(names, mean, mean_abs) if plan.strength == "mean" else ()),
         ]
 
+    def _norms(self, shapes: Shapes) -> Floats:
+        """Return √((N - T_x)(N - T_y)) of every pair, (m_A, m_B)."""
+        source, target = ([math.sqrt(total(shapes.n) - term) for term in ties] for ties in self._ties(shapes))
+        return np.outer(source, target)
+
+    def _ties(self, shapes: Shapes) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the tie terms of all sources' columns and of the target's."""
+        return shapes.descriptions.of_sources("ties"), shapes.descriptions.target.ties
+
     # --- with noise on inputs
 
-    def _noise(self, errors: Floats, shapes: Shapes) -> Numbers:
+    @property
+    def _any_inputs(self) -> bool:
+        return bool(self.plan.terms.on_inputs)
+
+    def _limit(self, shapes: Shapes) -> Floats:
+        """Return the most by which noise on inputs changes a coefficient, (m_A, m_B), or (1,) without."""
+        return REACH * self.input_noise(shapes).of_products if self._any_inputs else np.zeros(1)
+
+    def _noise_on_inputs_in(self, errors: Floats, shapes: Shapes) -> Numbers:
         """Return the noise on inputs in coefficients and strengths.
 
         `errors` are the standard errors of strengths: they show the length of the sources' mean.
         """
-        noise, count = self.input_noise(shapes), max(1, shapes.defined_sources)
+        on_inputs, count = self.input_noise(shapes), max(1, shapes.defined_sources)
         of_mean = self.plan.strength == "mean"
         length = errors * math.sqrt(shapes.n - 1) if of_mean else np.ones(shapes.m_target)
-        return {"noise": noise.of_products, "strengths_noise": noise.of_sums(length * count) / count}
+        return {"noise": on_inputs.of_products, "strengths_noise": on_inputs.of_sums(length * count) / count}
+
+    # --- what the coordinator passes on
+
+    def published_precision(self, grant: str) -> str:
+        if not self.noisy:
+            return "exact, without noise"
+        numbers, k = grant, self.plan.results.strongest
+        if k is not None:
+            items = "pairs" if grant == self.name else "features"
+            numbers = f"the {k} strongest {items} (all, if there are no more), chosen with noise,"
+        added = f"the coordinator's noise{self._noise_on_inputs()}"
+        return f"{numbers} with {added}, whose standard deviation each receiver gets"
+
+    def published(
+        self, numbers: Numbers, grant: str, shapes: Shapes, source_rows: slice | None = None
+    ) -> Numbers:
+        """Add noise to coefficients, whose means are strengths; to strengths if only these are granted.
+
+        Before noise nothing depends on products in steps: no limit, no NaN and no count. What is undefined
+        follows from what was stated. Of the strongest alone (`results.strongest`) half the loss is for the
+        choice. All else of such a copy comes from the numbers chosen. What is passed on without noise is as C
+        has it.
+        """
+        if not self.noisy:
+            return numbers
+        plan, n, no_noise = self.plan, shapes.n, np.zeros(1)
+        if plan.proofs or grant == Coefficients.name:
+            if plan.proofs:
+                rho, added = proved.coefficients(plan, numbers["opened"], shapes.descriptions, n)
+            else:
+                rho, added = self._noisy_coefficients(numbers["ratios"], shapes, source_rows)
+            s = np.hypot(added, numbers.get("noise", no_noise))
+            rho = noise.in_digits(rho, s, 1 / math.sqrt(n - 1))
+            mu, counts, ranked = strengths.from_noisy(rho, s, n, plan.strength, plan.estimator)
+            s_of_mean = np.sqrt(np.square(added).sum(axis=0)) / np.maximum(counts, 1)
+            s_of_mean = np.hypot(s_of_mean, numbers.get("strengths_noise", no_noise))
+        else:
+            rho, s = numbers["coefficients"], np.zeros(0)
+            mu, added, counts = self._noisy_means(numbers["ratios"], shapes)
+            s_of_mean = np.hypot(added, numbers.get("strengths_noise", no_noise))
+            error = 1 / math.sqrt(n - 1) / math.sqrt(self._averaged(shapes))
+            ranked = mu = noise.in_digits(mu, s_of_mean, error)
+        unit, described = untied_range(n), shapes.descriptions
+        return {
+            **numbers,
+            "coefficients": rho,
+            "noise": s,
+            "strengths": mu,
+            "counts": counts,
+            "strengths_noise": s_of_mean,
+            "positions": estimators.positions(ranked, plan.order),
+            "source_ties": np.array(described.of_sources("stated_ties")),
+            "source_skewness": np.array(described.of_sources("stated_skewness")),
+            "source_ranges": stack_scales(shapes.of_sources).widths / unit,
+            "target_ties": np.array(described.target.stated_ties),
+            "target_skewness": np.array(described.target.stated_skewness),
+            "target_ranges": shapes.of_target.widths / unit,
+        }
+
+    def _noisy_coefficients(
+        self, ratios: Floats, shapes: Shapes, source_rows: slice | None
+    ) -> tuple[Floats, Floats]:
+        """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
+        k, loss, n = self.plan.results.strongest, self.plan.privacy.loss, shapes.n
+        exact = self._bounded(ratios, shapes.descriptions.of_sources("factors"), shapes)
+        sources, target = stack_scales(shapes.of_sources), shapes.of_target
+        defined = np.outer(sources.widths > 0, target.widths > 0)
+        s, copied = self.deviations(shapes), slice(None) if source_rows is None else source_rows
+        items = defined[copied].size
+        if k is not None and k < items:
+            loss /= 2  # the other half is for the choice
+            s = s * noise_factor(k, items, sources.spread * target.spread)
+            candidates = np.zeros_like(defined)
+            candidates[copied] = defined[copied]
+            most = np.outer(sources.widths, target.widths)
+            defined = chosen(exact, most, untied_range(n) ** 2, candidates, k, loss)
+        return noise.noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
+
+    def _noisy_means(self, ratios: Floats, shapes: Shapes) -> tuple[Floats, Floats, Ints]:
+        """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
+        k, loss = self.plan.results.strongest, self.plan.privacy.loss
+        averaged, target = self._averaged(shapes), shapes.of_target
+        defined = (target.widths > 0) & (stack_scales(shapes.of_sources).widths > 0).any()
+        sums, of_sums = self._sums(ratios, shapes)
+        s = deviations(of_sums, shapes.of_multiplied(shapes.target), loss)[0]
+        if k is not None and k < shapes.m_target:
+            loss /= 2
+            s = s * noise_factor(k, shapes.m_target, of_sums.spread * target.spread)
+            width, unit = of_sums.widths[0], untied_range(shapes.n)
+            defined = chosen(sums, width * target.widths, width * unit, defined, k, loss)
+        most = 1 + float(self._limit(shapes).max())
+        mu, s = noise.noisy(np.where(defined, sums, math.nan) / averaged, s / averaged, loss, most)
+        return mu, s, np.where(defined, averaged, 0)
+
+    def _averaged(self, shapes: Shapes) -> int:
+        """Return how many columns of the sources are not constant, or 1."""
+        return max(1, int((stack_scales(shapes.of_sources).widths > 0).sum()))
+
+    def _sums(self, ratios: Floats, shapes: Shapes) -> tuple[Floats, Scales]:
+        """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
+        described, covered = shapes.descriptions, self._covered(shapes)
+        if self.plan.strength == "mean_abs":
+            exact = abs(self._bounded(ratios, described.of_sources("factors"), shapes))
+            return exact.sum(axis=0), add_scales(shapes.of_multiplied(source) for source in covered)
+        of_sums = [source.sum_factor for source in described.sources for _ in source.factors]
+        scales_of_sums = shapes.multiplied_sums or shapes.of_sums
+        exact = self._bounded(ratios, of_sums, shapes)
+        return exact.sum(axis=0), add_scales(scales_of_sums[source] for source in covered)
+
+    def _covered(self, shapes: Shapes) -> list[Party]:
+        """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""
+        if not self.adds_to_inputs(shapes.target):
+            return list(shapes.features)
+        return [source for source in shapes.features if not self.adds_to_inputs(source)]
+
+    def _bounded(self, ratios: Floats, source_factors: list[float], shapes: Shapes) -> Floats:
+        """Return coefficients before noise, (m_A, m_B), times the factors of both sides.
+
+        As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
+        back to 0, instead of being cut or undefined. Nothing that is opened lies beyond twice that. So a
+        party that adds to its term cannot make the result depend on the other's columns in steps.
+        """
+        n, most, described = shapes.n, 1 + self._limit(shapes), shapes.descriptions
+        exact = np.sign(ratios) * np.clip(np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None)
+        exact *= np.outer(source_factors, described.target.factors)
+        if self.plan.estimator == "paper":
+            exact = exact * self._norms(shapes) / total(n) + described.tie_shares(n)
+        return np.asarray(exact)
+
+    def deviations(self, shapes: Shapes) -> Floats:
+        """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
+        plan, others = self.plan, None
+        if plan.privacy.unit == "value":
+            others = noise.numbers_of_a_value(plan, shapes.m_sources, shapes.m_target)
+        target = shapes.of_multiplied(shapes.target)
+        if not self.adds_to_inputs(shapes.target):
+            sources = stack_scales(map(shapes.of_multiplied, shapes.features))
+            return deviations(sources, target, plan.privacy.loss, others)
+        # An exchange at a source changes its own products alone.
+        s = np.zeros((shapes.m_sources, shapes.m_target))
+        for source in self._covered(shapes):
+            widths = shapes.of_multiplied(source)
+            s[shapes.rows(source)] = deviations(widths, target, plan.privacy.loss, others)
+        return s
+
+    def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
+        matrices = {
+            name: numbers[name][shapes.rows(source)] for name in ("coefficients", "noise") if name in numbers
+        }
+        return {**numbers, "noise": np.zeros(0), **matrices}

@@ -16,7 +16,6 @@ from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.coefficients import Coefficients
 from mpc_spearman.levels.described import DESCRIBED, SCALED
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
@@ -35,12 +34,12 @@ class Differences(Coefficients):
     sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *rows.opened(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
-    def scaled(self, shapes: Shapes) -> Encoding | None:
-        """Ranks are contributed as they are, and coefficients exact."""
+    def encoding(self, shapes: Shapes) -> Encoding | None:
+        """Return None: ranks are contributed as they are."""
         return None
 
     def error(self, n: int) -> float:
-        """Return 0: ranks are opened as they are, however many rows there are."""
+        """Return 0: coefficients are exact, however many rows there are."""
         return 0.0
 
     def computation(self, shapes: Shapes) -> Computation:
@@ -49,20 +48,16 @@ class Differences(Coefficients):
         bounds = Bounds(n - 1, n - 1, n * (n - 1), 2 * (n - 1))
         return Computation("differences", n, shapes.features, shapes.m_target, bounds=bounds)
 
-    def ratios(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Floats:
+    def ratios(self, opened: NDArray[Any], shapes: Shapes) -> Floats:
         """Return ratios from sums of squared differences Q: 2S = (N - T_x) + (N - T_y) - Q.
 
         Impossible differences, clipped, have ratios too: noise must hide that they are impossible.
         """
-        n, norms = shapes.n, self._norms(descriptions, shapes.n)
-        squares = (
-            np.array(terms, dtype=object)
-            for terms in (descriptions.of_sources("ties"), descriptions.target.ties)
-        )
-        twice = 2 * total(n) - np.add.outer(*squares) - np.where(opened < 0, -1 - opened, opened)
+        norms = self._norms(shapes)
+        ties = (np.array(terms, dtype=object) for terms in self._ties(shapes))
+        twice = 2 * total(shapes.n) - np.add.outer(*ties) - np.where(opened < 0, -1 - opened, opened)
         exact: Floats = twice.astype(np.float64) / 2
         return np.divide(exact, norms, out=np.zeros(norms.shape), where=norms > 0)
 
-    def products(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> NDArray[Any]:
-        ties = descriptions.of_sources("ties"), descriptions.target.ties
-        return estimators.products_from_differences(opened, *ties, shapes.n)
+    def products(self, opened: NDArray[Any], shapes: Shapes) -> NDArray[Any]:
+        return estimators.products_from_differences(opened, *self._ties(shapes), shapes.n)

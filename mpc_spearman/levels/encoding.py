@@ -24,7 +24,7 @@ from mpc_spearman.config import Estimator
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels.inputs import sum_of_sizes
+from mpc_spearman.levels.noise import sum_of_sizes
 from mpc_spearman.statistics.columns import Flags, Floats, Ints
 
 _FINER = 10  # bits of G beyond those of n

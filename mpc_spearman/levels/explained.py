@@ -10,7 +10,7 @@ to wait for k. All whitened vectors of an owner have one range R (docs/guarantee
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -26,9 +26,9 @@ from mpc_spearman.findings import explained as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows, whitening
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.level import Foreseen, Level
+from mpc_spearman.levels.foreseen import Foreseen
+from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -103,8 +103,9 @@ class Explained(Level):
     owners_add: ClassVar[bool] = True
     counts: ClassVar[str] = "directions of a source"
     precision = ("with the noise of the source and of the target", "exact, without noise")
-    #: The name of the result in sentences.
+    #: The names, in sentences, of what tests are about, and of what is passed on.
     numbers: ClassVar[str] = "R²"
+    published_name: ClassVar[str] = "R²"
     whitening_roles: ClassVar[tuple[Role, ...]] = SOURCE
 
     # --- what data parties contribute, and what is opened
@@ -145,20 +146,15 @@ class Explained(Level):
         weights = whitening.directions(ranks, stated.defined, exact=not self.noisy)
         return whitening.left_out(ranks, weights)
 
-    def whitens(self, shapes: Shapes) -> Mapping[Party, int]:
-        """Return whose columns are whitened, and how many there are."""
-        both = {owner: shapes.features_of(owner) for owner in shapes.defined}
-        return {owner: columns for owner, columns in both.items() if owner.role in self.whitening_roles}
-
-    def together(self, shapes: Shapes) -> int:
-        """Return how many of the target's vectors one test is over."""
-        return 1
+    def _whitening_owners(self, shapes: Shapes) -> list[Party]:
+        """Return the data parties whose columns are whitened, once these have stated their directions."""
+        return [owner for owner in shapes.defined if owner.role in self.whitening_roles]
 
     def behind(self, shapes: Shapes) -> int:
         """Return the fewest directions of an R²: with one it is a squared coefficient."""
         return min(shapes.defined[source] for source in shapes.features)
 
-    def admit_own(self, owner: Party, count: int, shapes: Shapes) -> None:
+    def check_columns_of(self, owner: Party, count: int, shapes: Shapes) -> None:
         """Refuse an owner whose columns are whitened and have no direction, or too many for the rows."""
         if owner.role not in self.whitening_roles:
             return
@@ -175,20 +171,20 @@ class Explained(Level):
                 "more rows"
             )
 
-    def admit(self, shapes: Shapes) -> None:
+    def check_statements(self, shapes: Shapes) -> None:
         """Refuse scales that contradict k, an owner without directions, or too few rows for k."""
-        whitened = self.whitens(shapes)
+        whitening_owners = self._whitening_owners(shapes)
         for owner, stated in shapes.scales.items():
             moving = int((stated.widths > 0).sum())
-            if moving != (min(shapes.defined[owner], 1) if owner in whitened else shapes.m_target):
+            if moving != (min(shapes.defined[owner], 1) if owner in whitening_owners else shapes.m_target):
                 raise ProtocolViolation(
                     f"{owner} states ranges above 0 for {moving} vectors, which contradicts its columns: "
                     "the noise of others would be too small"
                 )
         for owner, count in shapes.defined.items():
-            self.admit_own(owner, count, shapes)
+            self.check_columns_of(owner, count, shapes)
 
-    # --- noise
+    # --- what owners state, and the noise that follows
 
     def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:
         """Return how many directions whitened columns have, and the farthest distance of two rows in these.
@@ -222,22 +218,20 @@ class Explained(Level):
         distance = whitening.distance(whitening.whitened(ranks, _FINE, stated.defined), _FINE)
         return Factors(np.full(ranks.m, min(1.0, allowed / distance) if distance else 1.0))
 
-    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
-        encoding = self.encoding(shapes)
-        return 1 / encoding.source_scale, 1 / encoding.target_scale
-
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for distances of whitened rows, or for the target's columns."""
         if role in self.whitening_roles:
             return whitening.distances(max(1, defined), n)
         return scales.column_grid(n, "tie_corrected")
 
-    def weights(self, contribution: Contribution, role: Role, shapes: Shapes) -> dict[str, Floats]:
+    def statements_for_tests(
+        self, contribution: Contribution, role: Role, shapes: Shapes
+    ) -> dict[str, Floats]:
         """Return the kurtosis of whitened columns together (Mardia's), or of each of the target's."""
-        encoding, vectors = self.encoding(shapes), contribution.vectors
-        together = [vectors] if role in self.whitening_roles else list(vectors[:, None])
-        leverages = [whitening.leverages(one, encoding.source_scale) for one in together]
-        return {"kurtosis": shapes.n * np.array([np.square(one, out=one).sum() for one in leverages])}
+        scale, vectors = self.encoding(shapes).source_scale, contribution.vectors
+        groups = [vectors] if role in self.whitening_roles else list(vectors[:, None])
+        sums = [float(np.square(whitening.leverages(group, scale)).sum()) for group in groups]
+        return {"kurtosis": shapes.n * np.array(sums)}
 
     def deviations(self, shapes: Shapes) -> Floats:
         """Return s of each owner's noise in each of the k products of a source, (sources, m_B or 1)."""
@@ -247,19 +241,25 @@ class Explained(Level):
         """Return the standard deviations in units of the opened integers, rounded up."""
         return np.ceil(self.deviations(shapes) * self.encoding(shapes).unit).astype(np.int64)
 
-    def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
+    def draw_noise(self, shapes: Shapes, owner: Party) -> Ints | None:
         """Draw this owner's noise, (m_A, m_B), of equal size in all directions; none in vectors of zeros."""
         if not self.noisy:
             return None
         sigma = np.zeros((shapes.m_sources, shapes.m_target), dtype=np.int64)
         for source, steps in zip(shapes.features, self._steps(shapes), strict=True):
-            sigma[shapes.rows(source)][: shapes.defined[source], : self._columns(shapes)] = steps
-        return discrete_gaussian(sigma[shapes.rows(me)] if me in shapes.features else sigma)
+            sigma[shapes.rows(source)][: shapes.defined[source], : self._target_vectors(shapes)] = steps
+        return discrete_gaussian(sigma[shapes.rows(owner)] if owner in shapes.features else sigma)
 
-    def _columns(self, shapes: Shapes) -> int:
+    def _target_vectors(self, shapes: Shapes) -> int:
         """Return how many of the target's vectors can carry noise: directions, or all its columns."""
-        whitened = [shapes.defined[owner] for owner in self.whitens(shapes) if owner.role is Role.TARGET]
-        return whitened[0] if whitened else shapes.m_target
+        directions = [
+            shapes.defined[owner] for owner in self._whitening_owners(shapes) if owner.role is Role.TARGET
+        ]
+        return directions[0] if directions else shapes.m_target
+
+    def _in_one_test(self, shapes: Shapes) -> int:
+        """Return how many of the target's vectors one test is over."""
+        return self._target_vectors(shapes) if Role.TARGET in self.whitening_roles else 1
 
     def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
         """Return how much noise and chance will move R² of (or with) each column, or Pillai's trace.
@@ -269,19 +269,19 @@ class Explained(Level):
         if shapes.scales:
             s = self.deviations(shapes).max(axis=0)
             s = s if role is Role.TARGET else np.median(s)[None]
-            k = max(shapes.defined[source] for source in shapes.features) * self.together(shapes)
+            products = max(shapes.defined[source] for source in shapes.features) * self._in_one_test(shapes)
         else:
-            n, sources = shapes.n, len(shapes.features)
+            n, features = shapes.n, len(stated.constant)
             others = shapes.m_target if role is Role.SOURCE else max(shapes.features.values())
-            count, other = stated.defined, Role.SOURCE if role is Role.TARGET else Role.TARGET
             width = 2 * math.sqrt(min(0.5, 3 * others / n))
-            if other not in self.whitening_roles:
+            if (Role.SOURCE if role is Role.TARGET else Role.TARGET) not in self.whitening_roles:
                 width, others = untied_range(n) * math.sqrt(others), 1
-            own_scales = self.grid(role, "ranges", n, len(stated.constant), count).scales(stated.vectors)
-            s = deviations(Scales(np.array([width])), own_scales, self.plan.privacy.loss)[0]
-            s, k = s * math.sqrt(sources), others * (count if role in self.whitening_roles else 1)
-        noise = np.broadcast_to(math.sqrt(2 * k) * 2 * np.square(s), len(stated.constant))
-        error = math.sqrt(2 * k) / shapes.n
+            stated_scales = self.grid(role, "ranges", n, features, stated.defined).scales(stated.vectors)
+            s = deviations(Scales(np.array([width])), stated_scales, self.plan.privacy.loss)[0]
+            s = s * math.sqrt(len(shapes.features))
+            products = others * (stated.defined if role in self.whitening_roles else 1)
+        noise = np.broadcast_to(math.sqrt(2 * products) * 2 * np.square(s), len(stated.constant))
+        error = math.sqrt(2 * products) / shapes.n
         most = float(np.median(noise)) + error
         too_few = (
             f"with noise {self.numbers} of unrelated columns will vary by {most:.2g}. Use fewer "
@@ -289,24 +289,21 @@ class Explained(Level):
         )
         return Foreseen(self.numbers, noise, error, too_few if most > explained.SPREAD else "")
 
-    # --- what the coordinator makes of it
+    # --- the coordinator's numbers
 
-    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute R² from Z; NaN for a constant target column, and where no columns can give Z."""
         s, k = self._noise(shapes), self._kept(shapes)[:, None]
         r2 = np.array([np.square(z).sum(axis=0) for z in self._products(opened, shapes)])
         r2 = r2.astype(np.float64) - k * np.square(s)
-        r2[:, list(descriptions.target.constant)] = math.nan
+        r2[:, list(shapes.descriptions.target.constant)] = math.nan
         if not self.noisy:
             r2 = np.clip(r2, 0.0, 1.0)
         return {
             "explained": in_digits(r2, np.sqrt(2 * k) * np.square(s), np.sqrt(2 * k) / shapes.n),
             "explained_noise": s,
             "kept": k[:, 0],
-            "gaps": self._gaps(descriptions, shapes),
-            "fitted": self._fitted(descriptions, shapes),
-            "unequal": self._unequal(descriptions, shapes),
-            **self._dispersion(shapes),
+            **self._for_tests(shapes),
         }
 
     def _kept(self, shapes: Shapes) -> Ints:
@@ -314,82 +311,79 @@ class Explained(Level):
         return np.array([shapes.defined[source] for source in shapes.features])
 
     def _noise(self, shapes: Shapes) -> Floats:
-        """Return the standard deviation of both owners' noise in each product, (sources, columns)."""
+        """Return the standard deviation of both owners' noise in each product, (sources, target vectors)."""
+        shape = len(shapes.features), self._target_vectors(shapes)
         if not self.noisy:
-            return np.zeros((len(shapes.features), self._columns(shapes)))
-        s = self._steps(shapes) * (math.sqrt(2) / self.encoding(shapes).unit)
-        return np.broadcast_to(s, (len(s), self._columns(shapes)))
+            return np.zeros(shape)
+        return np.broadcast_to(self._steps(shapes) * (math.sqrt(2) / self.encoding(shapes).unit), shape)
 
     def _products(self, opened: NDArray[Any], shapes: Shapes) -> Iterator[Floats]:
-        """Return Z of each source, (k, columns); NaN where no columns within the stated ranges can give it.
+        """Return Z of each source, (k, target vectors); NaN beyond what the stated ranges allow.
 
         By Grüss's inequality |⟨a, b⟩| ≤ n·R_a·R_b/4 of vectors of mean 0, and each owner adds noise.
         """
-        encoding, columns = self.encoding(shapes), self._columns(shapes)
+        encoding, count = self.encoding(shapes), self._target_vectors(shapes)
         unit, s = encoding.unit, self._noise(shapes)
         for source, k, noise in zip(shapes.features, self._kept(shapes), s, strict=True):
-            bounds = [encoding.result_bound] * columns
+            bounds = [encoding.result_bound] * count
             if self.noisy:
-                ranges = np.broadcast_to(shapes.of_target.widths, columns)
+                ranges = np.broadcast_to(shapes.of_target.widths, count)
                 most = shapes.n * shapes.scales[source].widths[0] * ranges / 4 + math.sqrt(2) * REACH * noise
-                bounds = [min(bounds[0], math.ceil((one + encoding.error) * unit)) for one in most.tolist()]
-            z = opened[shapes.rows(source)][:k, :columns].tolist()
+                bounds = [min(bounds[0], math.ceil((z + encoding.error) * unit)) for z in most.tolist()]
+            z = opened[shapes.rows(source)][:k, :count].tolist()
             with_bounds = (zip(map(int, row), bounds, strict=True) for row in z)
             yield np.array([[v / unit if abs(v) <= b else math.nan for v, b in row] for row in with_bounds])
 
-    def _fitted(self, descriptions: Descriptions, shapes: Shapes) -> Ints:
-        """Return how many powers of covariates a side is adjusted for, the most of both, (sources, tests)."""
-        of_sources = [source.fitted for source in descriptions.sources]
-        return np.maximum.outer(of_sources, [descriptions.target.fitted] * self._tests(shapes))
+    def _for_tests(self, shapes: Shapes) -> Numbers:
+        """Return what decides how tests count rows and noise, each (sources, tests).
 
-    def _unequal(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
-        """Return how much variances of residuals change with covariates at both sides, (sources, tests)."""
-        of_sources, target = [source.unequal_together for source in descriptions.sources], descriptions.target
-        of_target = target.unequal or (target.unequal_together,) * self._tests(shapes)
-        return np.outer(of_sources, of_target)
-
-    def _tests(self, shapes: Shapes) -> int:
-        """Return how many tests there are of each source: one for each of the target's columns."""
-        return shapes.m_target
-
-    def _gaps(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
-        """Return in which share of the rows both sides may lack values, (sources, m_B or 1)."""
-        of_sources = [source.most_gaps for source in descriptions.sources]
-        target = descriptions.target
-        return np.minimum.outer(of_sources, target.gaps or (target.most_gaps,))
-
-    def _dispersion(self, shapes: Shapes) -> Numbers:
-        """Return, without noise, the dispersion that single rows cause in tests, (sources, m_B or 1)."""
-        if self.noisy:
-            return {}
-        of_sources = np.array([shapes.kurtosis[source] for source in shapes.features])
-        (of_target,) = (shapes.kurtosis[owner] for owner in shapes.kurtosis if owner not in shapes.features)
-        k, together = self._kept(shapes)[:, None], self.together(shapes)
-        return {"dispersion": explained.dispersion(of_sources, k, of_target, together, shapes.n)}
+        The share of rows in which both sides may lack values, how many powers of covariates a side is
+        adjusted for, the most of both, how much variances of residuals change with covariates at both sides
+        and, without noise, the dispersion that single rows cause.
+        """
+        sources, target = shapes.descriptions.sources, shapes.descriptions.target
+        gaps = np.minimum.outer([source.most_gaps for source in sources], target.gaps or (target.most_gaps,))
+        tests = gaps.shape[1]
+        together = [source.unequal_together for source in sources]
+        numbers: dict[str, Any] = {
+            "gaps": gaps,
+            "fitted": np.maximum.outer([source.fitted for source in sources], [target.fitted] * tests),
+            "unequal": np.outer(together, target.unequal or (target.unequal_together,) * tests),
+        }
+        if not self.noisy:
+            of_sources = np.array([shapes.kurtosis[source] for source in shapes.features])
+            (of_target,) = (
+                shapes.kurtosis[owner] for owner in shapes.kurtosis if owner not in shapes.features
+            )
+            k, in_one = self._kept(shapes)[:, None], self._in_one_test(shapes)
+            numbers["dispersion"] = explained.dispersion(of_sources, k, of_target, in_one, shapes.n)
+        return numbers
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
         row = [list(shapes.features).index(source)]
         of_each = {field.name for field in self.granted[0].fields if field.shape[0] == "sources"}
-        return {**numbers, **{part: numbers[part][row] for part in of_each & numbers.keys()}}
+        return {**numbers, **{name: numbers[name][row] for name in of_each & numbers.keys()}}
 
-    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
-        owner, lost = self.plan.parties.target.name, np.isnan(numbers["explained"]).any(axis=0)
+    # --- what is said
+
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
+        target, undefined = shapes.descriptions.target, np.isnan(numbers["explained"]).any(axis=0)
+        owner = self.plan.parties.target.name
         return [
-            *self.fewer(shapes),
-            *result_warnings.constants(
-                owner, descriptions.target.names, descriptions.target.constant, "tie_corrected"
-            ),
-            *result_warnings.impossible(np.where(lost, 0, 1), 1, int(np.sum(descriptions.target.constant))),
+            *self._fewer_directions(shapes),
+            *result_warnings.constants(owner, target.names, target.constant, "tie_corrected"),
+            *result_warnings.impossible(np.where(undefined, 0, 1), 1, int(np.sum(target.constant))),
         ]
 
-    def fewer(self, shapes: Shapes) -> list[str]:
-        """Say which parties have fewer directions than columns."""
-        lines = [
-            f"{owner.name}: {shapes.defined[owner]} of {columns}"
-            for owner, columns in self.whitens(shapes).items()
-            if shapes.defined[owner] < columns
-        ]
-        return result_warnings.fewer_directions(lines)
+    def _fewer_directions(self, shapes: Shapes) -> list[str]:
+        """Return a warning about the parties that have fewer directions than columns."""
+        directions = {
+            owner: (shapes.defined[owner], shapes.features_of(owner))
+            for owner in self._whitening_owners(shapes)
+        }
+        return result_warnings.fewer_directions(
+            [f"{owner.name}: {k} of {columns}" for owner, (k, columns) in directions.items() if k < columns]
+        )
 
-    def published_precisely(self, grant: str) -> str:
-        return f"{'R²' if grant == 'explained' else 'canonical correlations'} {self.opened_precisely()}"
+    def published_precision(self, grant: str) -> str:
+        return f"{self.published_name} {self.opened_precision()}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,55 +21,17 @@ from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels.descriptions import Descriptions
-from mpc_spearman.levels.inputs import InputNoise, foresee, with_noise
+from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.levels.foreseen import Foreseen, foresee_columns
+from mpc_spearman.levels.noise import InputNoise, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.advice import on_inputs
-from mpc_spearman.privacy.choice import noise_factor
-from mpc_spearman.privacy.scales import (
-    Grid,
-    Scales,
-    Stated,
-    column_grid,
-    input_deviations,
-    sum_grid,
-    untied_range,
-)
+from mpc_spearman.privacy.scales import Grid, Scales, Stated, column_grid, input_deviations, untied_range
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints, counted_rows
 from mpc_spearman.wire.kinds import Row
-
-
-@dataclass(frozen=True)
-class Foreseen:
-    """The noise to expect in numbers about an owner's columns, computed from these columns alone."""
-
-    #: What these numbers are, in words.
-    numbers: str
-    #: The noise's standard deviation, (m,); 0 for a constant column.
-    noise: Floats
-    #: How much such a number of unrelated columns varies by chance.
-    error: float
-    #: A warning if there are too few rows for this noise; else empty.
-    too_few: str = ""
-    #: Whether the numbers are coefficients or their means, which have standard errors and tests.
-    of_coefficients: bool = False
-
-    @classmethod
-    def of(
-        cls, numbers: str, noise: Floats, error: float, less: str, *, of_coefficients: bool = False
-    ) -> Foreseen:
-        """Return noise with a warning if most of it exceeds chance; `less` says how to get less noise."""
-        ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
-        too_few = f"noise will be {ratio:.3g} times the sampling error. {less}" if ratio > 1 else ""
-        return cls(numbers, noise, error, too_few, of_coefficients)
-
-    @property
-    def ratio(self) -> Floats:
-        """Noise in multiples of chance, (m,)."""
-        return self.noise / self.error
 
 
 class Level(ABC):
@@ -102,12 +64,7 @@ class Level(ABC):
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    @property
-    def passes_on_pairs(self) -> bool:
-        """Whether somebody is granted a number for each pair of columns, not only means of these."""
-        return False
-
-    # --- what data parties contribute, and what is opened
+    # --- what is refused, in the order in which a run finds it out
 
     def check_rows(self, n: int) -> None:
         """Refuse more rows than a run can have; `BoundError`."""
@@ -117,6 +74,19 @@ class Level(ABC):
     def check(self, shapes: Shapes) -> None:
         """Refuse sizes whose result would not be exact (`BoundError`), or that contradict the plan."""
         self.check_rows(shapes.n)
+
+    def check_columns_of(self, owner: Party, count: int, shapes: Shapes) -> None:  # noqa: B027
+        """Raise `BoundError` if no result is possible with an owner's columns, of which `count` vary."""
+
+    def check_statements(self, shapes: Shapes) -> None:
+        """Raise `BoundError`, once all owners have stated their scales, if the result cannot be computed."""
+        self.computation(shapes)
+
+    def behind(self, shapes: Shapes) -> int:
+        """Return how many `counts` an opened number averages, for ``policy.min_columns``."""
+        return shapes.defined_sources
+
+    # --- what data parties contribute, and what is opened
 
     @abstractmethod
     def computation(self, shapes: Shapes) -> Computation:
@@ -128,18 +98,11 @@ class Level(ABC):
     ) -> Contribution:
         """Return the vectors that a data party contributes, times its factors."""
 
-    def behind(self, shapes: Shapes) -> int:
-        """Return how many `counts` an opened number averages, for ``policy.min_columns``."""
-        return shapes.defined_sources
+    def encoding(self, shapes: Shapes) -> Encoding | None:
+        """Return how vectors are scaled to integers; None for ranks as they are."""
+        return None
 
-    def admit_own(self, owner: Party, count: int, shapes: Shapes) -> None:  # noqa: B027 - most refuse nothing
-        """Raise `BoundError` if one owner's columns alone, `count` of them, make the result impossible."""
-
-    def admit(self, shapes: Shapes) -> None:
-        """Raise `BoundError`, once all owners have stated their scales, if the result cannot be computed."""
-        self.computation(shapes)
-
-    # --- noise (docs/guarantee.md)
+    # --- what owners state, and the noise that follows (docs/guarantee.md)
 
     @property
     def noisy(self) -> bool:
@@ -153,7 +116,7 @@ class Level(ABC):
         """
         return state_columns(self.plan, ranks, factors)
 
-    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+    def stated_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
         """Return the stated scales that a data party sends, by field of the message."""
         return {"ranges": stated.vectors}
 
@@ -172,11 +135,11 @@ class Level(ABC):
         """
         if not self.noisy:
             return Factors(np.ones(ranks.m))
-        stated_scales = column_grid(ranks.n, self.plan.estimator).scales(stated.vectors)
-        allowed = replace(stated_scales, widths=stated_scales.widths / of_value)
-        of_sum = sum_grid(ranks.n, ranks.m).scales(stated.sum)
-        source, target = self.resolutions(shapes)
-        return factors(self.plan, ranks, allowed, of_sum, resolution=target, of_sum_resolution=source)
+        encoding = self.encoding(shapes)
+        resolutions = (
+            (0.0, 0.0) if encoding is None else (1 / encoding.source_scale, 1 / encoding.target_scale)
+        )
+        return factors(self.plan, ranks, stated, of_value, resolutions)
 
     def left_out(self, ranks: Ranks, role: Role, stated: Statements) -> Floats:
         """Return the share of each column's variance that the computation leaves out, (m,)."""
@@ -186,70 +149,69 @@ class Level(ABC):
         """Return each column's stated range in a run of n rows, in ranges of a column without ties, (m,)."""
         return column_grid(n, self.plan.estimator).scales(stated.vectors).widths / untied_range(n)
 
-    def weakened(self, shapes: Shapes, names: Sequence[str]) -> list[str]:
-        """Return warnings about the target's columns that the choice of rows may have weakened.
+    def statements_for_tests(
+        self, contribution: Contribution, role: Role, shapes: Shapes
+    ) -> dict[str, Floats]:
+        """Return what a party states about its vectors for tests without noise, by field of the message."""
+        return {}
 
-        Only at levels of means: there C, which passes names on, sees the target's ranges.
-        """
-        if not (self.owners_add and self.of_features and names and rows_differ(self.plan)):
-            return []
-        flags = reading.weakened(shapes.of_target.widths / untied_range(shapes.n), shapes.n)
-        owner = self.plan.parties.target.name
-        return result_warnings.weakened(
-            [f"{owner}: {name}" for name, flag in zip(names, flags, strict=True) if flag]
-        )
+    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
+        """Return the noise to expect in the most detailed numbers about an owner's columns."""
+        return foresee_columns(self.plan, stated, role, shapes)
 
-    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
-        """Return the units to which elements of a sum of columns, and of single columns, are rounded."""
-        return 0.0, 0.0
+    def draw_noise(self, shapes: Shapes, owner: Party) -> Ints | None:
+        """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
+        return None
 
-    # --- noise on inputs (`mpc_spearman.levels.inputs`)
+    def subtract_noise(
+        self, numbers: Numbers, contribution: Contribution, owner: Party, shapes: Shapes
+    ) -> Numbers:
+        """Return the numbers that a data party receives, without the noise that it drew itself."""
+        return numbers
+
+    # --- noise on inputs (`mpc_spearman.levels.noise`)
 
     def adds_to_inputs(self, owner: Party) -> bool:
         """Return whether an owner adds noise to its inputs, and none to results."""
         return self.plan.owner(owner.name).noise == "inputs"
 
-    def role_on_inputs(self, role: Role) -> bool:
-        """Return whether a data party of that role adds noise to its inputs."""
-        parties = self.plan.parties
-        owners = parties.sources if role is Role.SOURCE else (parties.target,)
-        return any(owner.noise == "inputs" for owner in owners)
-
-    def unit(self, role: Role, shapes: Shapes) -> int:
-        """Return the integer that stands for 1 in vectors of a data party, where noise is on inputs."""
-        raise NotImplementedError(f"reveal: {self.name} has no noise on inputs")
-
     def input_steps(self, scales: Scales, role: Role, shapes: Shapes) -> Ints:
         """Return the standard deviation of noise on inputs with these scales, (vectors,), in integers."""
         deviations = input_deviations(scales, self.plan.privacy.loss, self.plan.privacy.unit)
-        return np.ceil(deviations * self.unit(role, shapes)).astype(np.int64)
+        return np.ceil(deviations * self._unit(role, shapes)).astype(np.int64)
+
+    def _unit(self, role: Role, shapes: Shapes) -> int:
+        """Return the integer that stands for 1 in vectors of a data party, where noise is on inputs."""
+        encoding = self.encoding(shapes)
+        assert encoding is not None
+        return encoding.source_scale if role is Role.SOURCE else encoding.target_scale
 
     def input_noise(self, shapes: Shapes) -> InputNoise:
         """Return the noise of all owners on their inputs, in their vectors' unit."""
 
         def of(owner: Party) -> Floats:
-            scales, unit = shapes.scales[owner], self.unit(owner.role, shapes)
-            steps = self.input_steps(scales, owner.role, shapes) / unit
-            return steps if self.adds_to_inputs(owner) else np.zeros(len(scales.widths))
+            scales = shapes.scales[owner]
+            if not self.adds_to_inputs(owner):
+                return np.zeros(len(scales.widths))
+            return self.input_steps(scales, owner.role, shapes) / self._unit(owner.role, shapes)
 
         sources = np.concatenate([of(source) for source in shapes.features])
         return InputNoise(shapes.n, sources, of(shapes.target))
 
-    def hide_inputs(
-        self, contribution: Contribution, factors: Factors, stated: Statements, me: Party, shapes: Shapes
+    def add_input_noise(
+        self, contribution: Contribution, factors: Factors, stated: Statements, owner: Party, shapes: Shapes
     ) -> Contribution:
-        """Return this owner's vectors with its noise, if it adds noise to inputs.
+        """Return an owner's vectors with its noise, if it adds noise to inputs.
 
         Factors that C would apply are applied here, because C gets no exact number of this owner.
         """
-        if not self.adds_to_inputs(me):
+        if not self.adds_to_inputs(owner):
             return contribution
-        features = shapes.features_of(me)
-        grid = self.grid(me.role, "ranges", shapes.n, features, stated.defined)
-        scales = grid.scales(self.sent_scales(stated, me.role)["ranges"])
-        sigma = self.input_steps(scales, me.role, shapes)
-        left = np.ones(len(sigma)) if self.owners_add else factors.columns
-        return replace(contribution, vectors=with_noise(contribution.vectors, left, sigma, shapes.n))
+        grid = self.grid(owner.role, "ranges", shapes.n, shapes.features_of(owner), stated.defined)
+        scales = grid.scales(self.stated_scales(stated, owner.role)["ranges"])
+        sigma = self.input_steps(scales, owner.role, shapes)
+        remaining = np.ones(len(sigma)) if self.owners_add else factors.columns
+        return replace(contribution, vectors=with_noise(contribution.vectors, remaining, sigma, shapes.n))
 
     def check_inputs(self, error: float, n: int) -> None:
         """Raise `BoundError` if noise on inputs does not fit 64 bits; `error` is a bound on rounding."""
@@ -260,97 +222,63 @@ class Level(ABC):
                 "many columns. Use fewer rows or columns, a larger privacy.loss, or noise: results"
             )
 
-    def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
+    def multiplied_scales(
+        self, contribution: Contribution, owner: Party, shapes: Shapes
+    ) -> dict[str, Stated]:
         """Return the statements about vectors with noise on inputs, by field of the message."""
-        return {}
-
-    # --- noise on results
-
-    def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
-        """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""
-        return None
-
-    def weights(self, contribution: Contribution, role: Role, shapes: Shapes) -> dict[str, Floats]:
-        """Return the numbers about a party's vectors that tests without noise need, by field."""
-        return {}
-
-    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
-        """Return the noise to expect in the most detailed numbers about an owner's columns that C passes on.
-
-        It assumes that the other side's columns have no ties, and the largest diameter: their number.
-        """
-        others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
-        n, of_values, lengths = shapes.n, self.plan.privacy.unit == "value", (1.0, 1.0)
-        own_scales, error = column_grid(n, self.plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
-        moving, other_scales = own_scales.widths > 0, Scales(np.array([untied_range(n)]), others)
-        numbers, less = "strengths (means of coefficients)", "Use fewer columns, or more rows"
-        if self.passes_on_pairs:
-            numbers = "coefficients"
-            less = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
-        elif role is Role.SOURCE:
-            count = max(1, stated.defined)
-            own_scales = Scales(sum_grid(n, len(own_scales.widths)).scales(stated.sum).widths / count)
-            lengths = (max(stated.length, 1 / n), 1.0)
-            error *= lengths[0]
-        else:  # of a mean of columns that are independent
-            width = min(untied_range(n), 2 * math.sqrt(2 * math.log(n) / (n * others)))
-            other_scales, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(others))
-            error *= lengths[1]
-        sides = (Role.SOURCE, Role.TARGET) if role is Role.SOURCE else (Role.TARGET, Role.SOURCE)
-        adding = (self.role_on_inputs(sides[0]), self.role_on_inputs(sides[1]))
-        known = (self.plan.privacy.loss, n, others if of_values else None)
-        k, spread = self.plan.results.strongest, own_scales.spread * other_scales.spread
-        items = len(moving) * others if self.passes_on_pairs else shapes.m_target
-        noise = np.where(moving, foresee(own_scales, other_scales, lengths, adding, *known), 0.0)
-        noise *= noise_factor(k, items, spread)
-        if any(adding):
-            less = "Use many more rows, or noise: results"
-        return Foreseen.of(numbers, noise, error, less, of_coefficients=True)
-
-    def without_own(self, numbers: Numbers, contribution: Contribution, me: Party, shapes: Shapes) -> Numbers:
-        """Return received numbers without this party's own noise."""
-        return numbers
+        if owner.role not in self.plan.terms.on_inputs:
+            return {}
+        vectors = contribution.vectors
+        grid = self.grid(owner.role, "multiplied_ranges", shapes.n, shapes.features_of(owner), 0)
+        units = [1 / self._unit(owner.role, shapes)] * len(vectors)
+        return {"multiplied_ranges": grid.stated(vectors, units)}
 
     # --- what the coordinator makes of it
 
     @abstractmethod
-    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Return the level's numbers, from the opened integers (paper, step 3 and definition 2).
 
-        `opened` is as the engine returns it; `descriptions` has the fields of this level. No opened value
-        raises an error: it must not decide whether a run goes on.
+        `opened` is as the engine returns it. No opened value raises an error: it must not decide whether a
+        run goes on.
         """
 
-    def errors(self, descriptions: Descriptions, shapes: Shapes) -> Floats:
+    def errors(self, shapes: Shapes) -> Floats:
         """Return the standard errors of strengths, (m_B,), from the owners' descriptions of their columns."""
-        paper = self.plan.estimator == "paper"
-        columns = shapes.features if paper else {source: shapes.defined[source] for source in shapes.features}
-        of_all = max(1, sum(columns.values()))
+        columns = shapes.features if self.plan.estimator == "paper" else shapes.defined
+        counts = [columns[source] for source in shapes.features]
+        sources, target = shapes.descriptions.sources, shapes.descriptions.target.each(shapes.m_target)
         lengths = [
-            source.length * count / of_all
-            for source, count in zip(descriptions.sources, columns.values(), strict=True)
+            source.length * count / max(1, sum(counts)) for source, count in zip(sources, counts, strict=True)
         ]
-        target = descriptions.target.each(shapes.m_target)
-        rows = [counted_rows(shapes.n, source.together, target) for source in descriptions.sources]
-        return reading.strength_errors(lengths, rows)
+        return reading.strength_errors(
+            lengths, [counted_rows(shapes.n, source.together, target) for source in sources]
+        )
 
     @abstractmethod
-    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
         """Return what a reader of these numbers must know."""
 
+    def weakened(self, shapes: Shapes, names: Sequence[str]) -> list[str]:
+        """Return warnings about the target's columns that the choice of rows may have weakened.
+
+        Only at levels of means: there C, which passes names on, sees the target's ranges.
+        """
+        if not (self.owners_add and self.of_features and names and rows_differ(self.plan)):
+            return []
+        flags = reading.weakened(shapes.of_target.widths / untied_range(shapes.n), shapes.n)
+        target = self.plan.parties.target.name
+        return result_warnings.weakened(
+            [f"{target}: {name}" for name, flag in zip(names, flags, strict=True) if flag]
+        )
+
     def published(
-        self,
-        numbers: Numbers,
-        descriptions: Descriptions,
-        grant: str,
-        shapes: Shapes,
-        own_rows: slice | None = None,
+        self, numbers: Numbers, grant: str, shapes: Shapes, source_rows: slice | None = None
     ) -> Numbers:
         """Return what the coordinator passes on to a party with that grant of ``results``.
 
-        `own_rows` are a source's rows of the matrix, if it is a copy for that source alone.
-
-        Derived numbers are computed from the published ones, so a receiver could derive them itself.
+        `source_rows` are a source's rows of the matrix, if it is a copy for that source alone. Derived
+        numbers are computed from the published ones, so a receiver could derive them itself.
         """
         return numbers
 
@@ -360,22 +288,15 @@ class Level(ABC):
 
     # --- what is said beforehand
 
-    def opened_precisely(self) -> str:
+    def opened_precision(self) -> str:
         """Return in words how precise the opened numbers are."""
-        return self.precision[0 if self.noisy else 1] + self._with_inputs()
+        return self.precision[0 if self.noisy else 1] + self._noise_on_inputs()
 
-    def published_precisely(self, grant: str) -> str:
+    def published_precision(self, grant: str) -> str:
         """Return in words how precise the numbers are that a grant passes on."""
-        if not self.noisy:
-            return "exact, without noise"
-        of, k = grant, self.plan.results.strongest
-        if k is not None:
-            what = "pairs" if grant == "coefficients" else "features"
-            of = f"the {k} strongest {what} (all, if there are no more), chosen with noise,"
-        noise = f"the coordinator's noise{self._with_inputs()}"
-        return f"{of} with {noise}, whose standard deviation each receiver gets"
+        return self.opened_precision()
 
-    def _with_inputs(self) -> str:
+    def _noise_on_inputs(self) -> str:
         names = on_inputs(self.plan)
         return f", and noise on the inputs of {', '.join(names)}" if names else ""
 

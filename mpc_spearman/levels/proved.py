@@ -27,8 +27,8 @@ import numpy as np
 from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import total
 from mpc_spearman.errors import BoundError
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.noise import numbers_of_a_value
+from mpc_spearman.levels.shapes import Descriptions
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.statistics.columns import Floats, Ints

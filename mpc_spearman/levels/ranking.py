@@ -20,7 +20,6 @@ from mpc_spearman.errors import BoundError, PlanError
 from mpc_spearman.findings import ranking as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths
@@ -104,7 +103,7 @@ class Ranking(Strengths):
         stated = super().statements(ranks, role, factors)
         return stated.constants_hidden if role is Role.TARGET else stated
 
-    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Turn comparisons into positions 1 to m_B; under ``top`` 1 for the k strongest, else k + 1.
 
         Contradictory bits, which only a deviating party can cause, are counted like others.
@@ -117,7 +116,7 @@ class Ranking(Strengths):
         positions = np.sort(before).searchsorted(before) + 1
         return {"positions": positions.astype(np.int64)}
 
-    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
         plan, encoding, positions = self.plan, self.encoding(shapes), numbers["positions"]
         if plan.top is not None:
             is_order = (positions == 1).sum() == plan.top
@@ -139,5 +138,5 @@ class Ranking(Strengths):
         s = float(self._noise(shapes, most).max()) / max(1, encoding.averaged)
         return 2 * encoding.error + 1.96 * math.sqrt(2) * s
 
-    def published_precisely(self, grant: str) -> str:
-        return self.opened_precisely()
+    def published_precision(self, grant: str) -> str:
+        return self.opened_precision()

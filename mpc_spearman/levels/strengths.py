@@ -20,11 +20,9 @@ from mpc_spearman.engines.computation import Computation, Contribution, Operatio
 from mpc_spearman.findings import strengths as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
-from mpc_spearman.levels import inputs, rows
-from mpc_spearman.levels.descriptions import Descriptions
+from mpc_spearman.levels import noise, rows
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Level, impossible
-from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
@@ -84,6 +82,8 @@ class Strengths(Level):
     #: How many times all owners' noise the sums have to hold.
     noise_multiples: ClassVar[int] = 1
 
+    # --- what data parties contribute, and what is opened
+
     def check(self, shapes: Shapes) -> None:
         super().check(shapes)
         encoding = self.encoding(shapes)
@@ -92,33 +92,38 @@ class Strengths(Level):
 
     def encoding(self, shapes: Shapes) -> Encoding:
         """Return the fixed-point encoding; how many columns it averages is known once all stated it."""
-        sources, loss = len(shapes.features), self.plan.privacy.loss
-        result_noise, noise = 0.0, dict[str, float]()
+        loss, on_inputs = self.plan.privacy.loss, self.plan.terms.on_inputs
+        source = noise.element_noise(1, loss) if Role.SOURCE in on_inputs else 0.0
+        target = noise.element_noise(shapes.m_target, loss) if Role.TARGET in on_inputs else 0.0
+        result_noise = 0.0
         if self.noisy:
-            result_noise = self.noise_multiples * most_noise(shapes.m_target, sources + 1, loss)
-            of_sources = inputs.element_noise(1, loss) if self.role_on_inputs(Role.SOURCE) else 0.0
-            of_target = (
-                inputs.element_noise(shapes.m_target, loss) if self.role_on_inputs(Role.TARGET) else 0.0
-            )
-            noise = {"source_noise": of_sources, "target_noise": of_target}
+            result_noise = self.noise_multiples * most_noise(shapes.m_target, len(shapes.features) + 1, loss)
             # Noise on results covers the multiplied vectors, whose ranges are up to twice the noise wider.
-            result_noise *= (1 + 2 * of_sources) * (1 + 2 * of_target)
-            result_noise += inputs.product_noise(of_sources, of_target, shapes.n)
+            result_noise *= (1 + 2 * source) * (1 + 2 * target)
+            result_noise += noise.product_noise(source, target, shapes.n)
         return Encoding.strengths(
             shapes.n,
             columns=shapes.m_sources,
-            sources=sources,
+            sources=len(shapes.features),
             estimator=self.plan.estimator,
             defined=shapes.defined_sources,
             result_noise=result_noise,
-            **noise,
+            source_noise=source,
+            target_noise=target,
         )
 
     def computation(self, shapes: Shapes) -> Computation:
-        encoding, one_each = self.encoding(shapes), dict.fromkeys(shapes.features, 1)
-        sums = (self.operation, encoding.rows, one_each, shapes.m_target, encoding.bounds)
+        encoding = self.encoding(shapes)
         noisy = tuple(source for source in shapes.features if self.noisy and not self.adds_to_inputs(source))
-        return Computation(*sums, summed=True, noisy_sources=noisy)
+        return Computation(
+            self.operation,
+            encoding.rows,
+            dict.fromkeys(shapes.features, 1),
+            shapes.m_target,
+            encoding.bounds,
+            summed=True,
+            noisy_sources=noisy,
+        )
 
     def contribution(
         self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
@@ -129,44 +134,29 @@ class Strengths(Level):
             return Contribution(encoding.source_vector(ranks, factors.sum))
         return Contribution(encoding.column_vectors(ranks, factors.columns))
 
-    def resolutions(self, shapes: Shapes) -> tuple[float, float]:
-        encoding = self.encoding(shapes)
-        return 1 / encoding.source_scale, 1 / encoding.target_scale
+    # --- what owners state, and the noise that follows
 
-    def sent_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
+    def stated_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
         """Return the scale of the sum of a source's columns, or those of the target's columns."""
         return {"ranges": stated.sum if role is Role.SOURCE else stated.vectors}
 
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
         """Return the grid for a source's sum of columns, or for the target's columns."""
-        is_source = role is Role.SOURCE
-        exact = scales.sum_grid(n, features) if is_source else scales.column_grid(n, self.plan.estimator)
-        if not field.startswith("multiplied"):
-            return exact
         loss = self.plan.privacy.loss
-        most = features * inputs.element_noise(1, loss) if is_source else inputs.element_noise(features, loss)
-        return inputs.grid(exact, most)
-
-    def unit(self, role: Role, shapes: Shapes) -> int:
-        encoding = self.encoding(shapes)
-        return encoding.source_scale if role is Role.SOURCE else encoding.target_scale
-
-    def multiplied_scales(self, contribution: Contribution, me: Party, shapes: Shapes) -> dict[str, Stated]:
-        if not self.role_on_inputs(me.role):
-            return {}
-        n, features, unit = shapes.n, shapes.features_of(me), self.unit(me.role, shapes)
-        grid = self.grid(me.role, "multiplied_ranges", n, features, 0)
-        return {
-            "multiplied_ranges": grid.stated(contribution.vectors, [1 / unit] * len(contribution.vectors))
-        }
+        if role is Role.SOURCE:
+            exact, most = scales.sum_grid(n, features), features * noise.element_noise(1, loss)
+        else:
+            exact = scales.column_grid(n, self.plan.estimator)
+            most = noise.element_noise(features, loss)
+        return noise.grid_on_inputs(exact, most) if field.startswith("multiplied") else exact
 
     def deviations(self, shapes: Shapes) -> dict[Party, Floats]:
         """Return the standard deviation of the noise that each owner adds to K times a strength, (m_B,).
 
-        Owners that add noise to inputs are not in it. A source's noise need not cover other sources' vectors.
+        Owners that add noise to inputs are not in it, and a source's noise need not cover their vectors.
         """
-        target, adding = shapes.target, [one for one in shapes.features if not self.adds_to_inputs(one)]
-        covered = dict.fromkeys(adding, adding)
+        adding = [source for source in shapes.features if not self.adds_to_inputs(source)]
+        target, covered = shapes.target, dict.fromkeys(adding, adding)
         if not self.adds_to_inputs(target):
             covered[target] = list(shapes.features)
         of_target, loss = shapes.of_multiplied(target), self.plan.privacy.loss
@@ -177,7 +167,8 @@ class Strengths(Level):
 
     def _steps(self, shapes: Shapes) -> dict[Party, Ints]:
         """Return the standard deviations in units of the opened integers, rounded up."""
-        unit = self.unit(Role.SOURCE, shapes) * self.unit(Role.TARGET, shapes)
+        encoding = self.encoding(shapes)
+        unit = encoding.source_scale * encoding.target_scale
         return {owner: np.ceil(s * unit).astype(np.int64) for owner, s in self.deviations(shapes).items()}
 
     def _noise(self, shapes: Shapes, errors: Floats) -> Floats:
@@ -186,11 +177,10 @@ class Strengths(Level):
         `errors` are the standard errors of strengths: they show the length of the sources' mean.
         """
         encoding = self.encoding(shapes)
-        steps = [
-            step / encoding.source_scale / encoding.target_scale for step in self._steps(shapes).values()
-        ]
         length = errors * math.sqrt(shapes.n - 1) * encoding.averaged
-        squares = sum((np.square(one) for one in steps), np.square(self.input_noise(shapes).of_sums(length)))
+        squares = np.square(self.input_noise(shapes).of_sums(length))
+        for steps in self._steps(shapes).values():
+            squares = squares + np.square(steps / encoding.source_scale / encoding.target_scale)
         return np.asarray(np.sqrt(squares))
 
     def _most(self, shapes: Shapes) -> Floats:
@@ -203,23 +193,25 @@ class Strengths(Level):
         exact = shapes.n * add_scales(shapes.of_sources).widths[0] * shapes.of_target.widths / 4
         appended = encoding.columns if self.plan.estimator == "paper" else 0
         steps = sum(self._steps(shapes).values(), np.zeros(shapes.m_target))
-        noise = REACH * steps / encoding.source_scale / encoding.target_scale
+        drawn = REACH * steps / encoding.source_scale / encoding.target_scale
         on_inputs = REACH * self.input_noise(shapes).of_sums(encoding.columns)
-        return np.asarray(exact + appended + noise + on_inputs + max(1, encoding.averaged) * encoding.error)
+        return np.asarray(exact + appended + drawn + on_inputs + max(1, encoding.averaged) * encoding.error)
 
-    def own_noise(self, shapes: Shapes, me: Party) -> Ints | None:
-        if not self.noisy or self.adds_to_inputs(me):
+    def draw_noise(self, shapes: Shapes, owner: Party) -> Ints | None:
+        if not self.noisy or self.adds_to_inputs(owner):
             return None
-        return discrete_gaussian(self._steps(shapes)[me])[None]
+        return discrete_gaussian(self._steps(shapes)[owner])[None]
 
-    def without_own(self, numbers: Numbers, contribution: Contribution, me: Party, shapes: Shapes) -> Numbers:
-        """Return strengths and positions without this party's own noise; the others' noise stays."""
+    def subtract_noise(
+        self, numbers: Numbers, contribution: Contribution, owner: Party, shapes: Shapes
+    ) -> Numbers:
+        """Return strengths and positions without the noise that their receiver drew; that of others stays."""
         if contribution.added is None or "strengths" not in numbers:
             return numbers
-        encoding, total = self.encoding(shapes), numbers["strengths_noise"]
-        mu = numbers["strengths"] - contribution.added[0] / encoding.unit
-        s = np.sqrt(np.maximum(np.square(total) - np.square(self._steps(shapes)[me] / encoding.unit), 0))
-        mu = in_digits(mu, s, self._error(shapes))
+        unit, s = self.encoding(shapes).unit, numbers["strengths_noise"]
+        mu = numbers["strengths"] - contribution.added[0] / unit
+        s = np.sqrt(np.maximum(np.square(s) - np.square(self._steps(shapes)[owner] / unit), 0))
+        mu = noise.in_digits(mu, s, self._error(shapes))
         positions = estimators.positions(mu, self.plan.order)
         return {**numbers, "strengths": mu, "strengths_noise": s, "positions": positions}
 
@@ -227,27 +219,25 @@ class Strengths(Level):
         """Return the standard error of a mean over unrelated columns."""
         return 1 / math.sqrt((shapes.n - 1) * max(1, self.encoding(shapes).averaged))
 
-    def conclude(self, opened: NDArray[Any], descriptions: Descriptions, shapes: Shapes) -> Numbers:
+    # --- the coordinator's numbers
+
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute strengths, with the noise of all owners, from one sum per target column."""
-        encoding = self.encoding(shapes)
-        constant, most = np.array(descriptions.target.constant, dtype=bool), None
+        encoding, errors, most = self.encoding(shapes), self.errors(shapes), None
+        constant = np.array(shapes.descriptions.target.constant, dtype=bool)
         if self.noisy:
             constant |= shapes.of_target.widths == 0  # they have no noise
             most = self._most(shapes)
         mu, counts = encoding.decode(opened[0].tolist(), constant.tolist(), most)
-        numbers: dict[str, Any] = {
-            "strengths": mu,
-            "counts": counts,
-            "errors": self.errors(descriptions, shapes),
-        }
+        numbers: dict[str, Any] = {"counts": counts, "errors": errors}
         if self.noisy:
-            s = self._noise(shapes, numbers["errors"]) / max(1, encoding.averaged)
-            numbers |= {"strengths": in_digits(mu, s, self._error(shapes)), "strengths_noise": s}
-        numbers["positions"] = estimators.positions(numbers["strengths"], self.plan.order)
-        return numbers
+            s = self._noise(shapes, errors) / max(1, encoding.averaged)
+            mu = noise.in_digits(mu, s, self._error(shapes))
+            numbers["strengths_noise"] = s
+        return {**numbers, "strengths": mu, "positions": estimators.positions(mu, self.plan.order)}
 
-    def warnings(self, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> list[str]:
-        plan, target, encoding = self.plan, descriptions.target, self.encoding(shapes)
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
+        plan, target, encoding = self.plan, shapes.descriptions.target, self.encoding(shapes)
         return [
             *([result_warnings.EQ2_UNSEEN] if plan.estimator == "paper" else ()),
             *result_warnings.constants(
@@ -257,10 +247,10 @@ class Strengths(Level):
             *result_warnings.k_note(encoding.averaged, encoding.columns),
         ]
 
-    def published_precisely(self, grant: str) -> str:
+    def published_precision(self, grant: str) -> str:
         """Return in words whose noise remains: an owner subtracts its own from strengths."""
         if not self.noisy:
             return "exact, without noise"
-        if grant == "strengths":
-            return f"strengths with the noise of every other owner{self._with_inputs()}"
-        return f"{grant} of strengths with the noise of every owner{self._with_inputs()}"
+        if grant == self.name:
+            return f"strengths with the noise of every other owner{self._noise_on_inputs()}"
+        return f"{grant} of strengths with the noise of every owner{self._noise_on_inputs()}"

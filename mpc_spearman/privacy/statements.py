@@ -21,7 +21,6 @@ from mpc_spearman.data.adjusted import Adjusted
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.privacy.scales import (
     NOTHING,
-    Scales,
     Stated,
     column_grid,
     diameter,
@@ -165,21 +164,24 @@ class Factors:
 
 
 def factors(
-    plan: Plan, ranks: Ranks, stated: Scales, of_sum: Scales, *, resolution: float, of_sum_resolution: float
+    plan: Plan, ranks: Ranks, stated: Statements, of_value: Floats, resolutions: tuple[float, float]
 ) -> Factors:
-    """Return the factors for the ranks of a run's rows, given the stated scales for as many rows.
+    """Return the factors that keep vectors within an owner's statements, for its ranks of a run's rows.
 
-    Elements of vectors are rounded to multiples of `resolution`, those of their sum to multiples of
-    `of_sum_resolution`.
+    Each vector keeps within its stated range over `of_value`, (m,). The two `resolutions` are the units to
+    which elements are rounded: of the sum of all vectors, and of single ones.
     """
-    units = column_units(plan, ranks)
-    column_widths, most = widths(ranks.matrix) * units, stated.widths - resolution
+    of_sum_resolution, resolution = resolutions
+    scales, units = column_grid(ranks.n, plan.estimator).scales(stated.vectors), column_units(plan, ranks)
+    allowed, column_widths = scales.widths / of_value, widths(ranks.matrix) * units
+    most = allowed - resolution
     exceeding = (column_widths > most) & (column_widths > 0)
     each = np.divide(most, column_widths, out=np.ones(ranks.m), where=exceeding)
     width, sum_factor = width_of_sum(ranks.matrix, units.tolist()), 1.0
     if width:
-        sum_factor = min(1.0, max(0.0, float(of_sum.widths[0]) - of_sum_resolution) / width)
+        most_of_sum = float(sum_grid(ranks.n, ranks.m).scales(stated.sum).widths[0]) - of_sum_resolution
+        sum_factor = min(1.0, max(0.0, most_of_sum) / width)
     if rows_differ(plan):
-        scaled = np.divide(each * units, stated.widths, out=np.zeros(ranks.m), where=stated.widths > 0)
-        each = each * min(1.0, math.sqrt(stated.spread / max(diameter(ranks.matrix, scaled), 2.0**-20)))
+        scaled = np.divide(each * units, allowed, out=np.zeros(ranks.m), where=allowed > 0)
+        each = each * min(1.0, math.sqrt(scales.spread / max(diameter(ranks.matrix, scaled), 2.0**-20)))
     return Factors(each, sum_factor)

@@ -16,7 +16,6 @@ from mpc_spearman.engines.computation import Contribution, Opening
 from mpc_spearman.engines.engine import engine_for
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.protocols.load import value_factors
@@ -42,7 +41,7 @@ def encode(
         run.say(warning)
         run.notes.cautions.append(warning)
     contribution = level.contribution(ranks, me.role, shapes, stated, factors)
-    contribution = level.hide_inputs(contribution, factors, stated, me, shapes)
+    contribution = level.add_input_noise(contribution, factors, stated, me, shapes)
     return contribution, Factors(np.ones(ranks.m)) if level.adds_to_inputs(me) else factors
 
 
@@ -75,7 +74,7 @@ def _list_shares(form: str, features: Sequence[str], shares: Floats) -> str:
 @step("protect")
 def hide(run: Run, contribution: Contribution, shapes: Shapes) -> Contribution:
     """Draw this owner's noise, if owners add it before anything is opened."""
-    return replace(contribution, added=level_of(run.plan).own_noise(shapes, run.roster.me))
+    return replace(contribution, added=level_of(run.plan).draw_noise(shapes, run.roster.me))
 
 
 def contribute(run: Run, contribution: Contribution, shapes: Shapes) -> NDArray[Any] | None:
@@ -90,9 +89,7 @@ def prepare(run: Run, shapes: Shapes) -> Opening:
 
 
 @step("publish")
-def conclude(
-    run: Run, opened: NDArray[Any] | None, descriptions: Descriptions, shapes: Shapes
-) -> tuple[Numbers, list[str]]:
+def conclude(run: Run, opened: NDArray[Any] | None, shapes: Shapes) -> tuple[Numbers, list[str]]:
     """Return the level's numbers, from the opened integers, and their warnings.
 
     Both are empty if the integers are opened to another party.
@@ -100,5 +97,5 @@ def conclude(
     if opened is None:
         return {}, []
     level = level_of(run.plan)
-    numbers = level.conclude(opened, descriptions, shapes)
-    return numbers, level.warnings(numbers, descriptions, shapes)
+    numbers = level.conclude(opened, shapes)
+    return numbers, level.warnings(numbers, shapes)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,7 @@ import numpy as np
 from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.levels.descriptions import Description, Descriptions
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.statements import Factors, Statements
@@ -74,10 +74,11 @@ def _description(table: Table, ranks: Ranks, stated: Statements, factors: Factor
 
 
 @step("describe")
-def receive_descriptions(run: Run, shapes: Shapes) -> Descriptions:
-    """Receive the descriptions that all data parties send at this level."""
+def receive_descriptions(run: Run, shapes: Shapes) -> Shapes:
+    """Receive the descriptions that all data parties send at this level; return the shapes with them."""
     sources = tuple(receive_description(run, source, shapes) for source in run.roster.sources)
-    return Descriptions(sources, receive_description(run, run.roster.target, shapes))
+    target = receive_description(run, run.roster.target, shapes)
+    return replace(shapes, descriptions=Descriptions(sources, target))
 
 
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:

@@ -14,7 +14,7 @@ from mpc_spearman.data.refusals import listed, show
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.level import Foreseen
+from mpc_spearman.levels.foreseen import Foreseen
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.statements import Statements, rows_differ

@@ -41,7 +41,7 @@ def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
     `PolicyError` and `BoundError`.
     """
     me, level = run.roster.me, level_of(run.plan)
-    level.admit_own(me, stated.defined, shapes)
+    level.check_columns_of(me, stated.defined, shapes)
     at_most = {**shapes.features, run.roster.target: shapes.m_target, me: stated.defined}
     check_policy_columns(run.plan, me.name, level.behind(replace(shapes, defined=at_most)), level.counts)
 
@@ -87,7 +87,7 @@ def state(
     }
     shapes = replace(shapes, kurtosis=kurtosis, **scales)
     check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
-    level.admit(shapes)
+    level.check_statements(shapes)
     for warning in [] if stated is None else too_few_rows(run.plan, stated, me.role, shapes):
         run.say(warning)
     return shapes
@@ -100,8 +100,8 @@ def _fields(
     me, level = run.roster.me, level_of(run.plan)
     fields: dict[str, NDArray[Any]] = {"defined": np.array([stated.defined])}
     if not level.noisy:
-        return fields | level.weights(contribution, me.role, shapes)
-    scales = {**level.sent_scales(stated, me.role), **level.multiplied_scales(contribution, me, shapes)}
+        return fields | level.statements_for_tests(contribution, me.role, shapes)
+    scales = {**level.stated_scales(stated, me.role), **level.multiplied_scales(contribution, me, shapes)}
     for name, stated_scales in scales.items():
         fields[name] = np.array(stated_scales.ranges)
         if diameter := _RANGES[name][0]:

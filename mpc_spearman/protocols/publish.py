@@ -13,7 +13,6 @@ from typing import Any, cast
 from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import LEVELS, level_of
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
@@ -23,26 +22,26 @@ from mpc_spearman.wire.messages import encode
 
 
 @step("publish")
-def publish(run: Run, numbers: Numbers, descriptions: Descriptions, shapes: Shapes) -> None:
+def publish(run: Run, numbers: Numbers, shapes: Shapes) -> None:
     """Send each data party the results that ``results`` grants it, and no others (paper, step 4).
 
     The target gets the rows of all sources, a source its own rows, and results over all sources as they are.
     """
-    terms, level = run.plan.terms, level_of(run.plan)
+    terms, level, descriptions = run.plan.terms, level_of(run.plan), shapes.descriptions
     nonces: dict[str, bytes] = {}
     copies = dict[str, Numbers]()  # receivers of the same copy get the same noise
     for peer in run.roster.peers:
         fields = VIEW.fields(terms, Kind.RESULT, run.roster.me.role, peer.role)
         if fields is None:
             continue
-        grant, nonce, own_rows = terms.granted[peer.role], token_bytes(32), None
+        grant, nonce, source_rows = terms.granted[peer.role], token_bytes(32), None
         per_source = not LEVELS[grant].over_all_sources
         own_columns = per_source and peer.role is Role.SOURCE
         copy = grant if per_source else "over all sources"
         if own_columns and run.plan.results.strongest is not None:  # the strongest of this source's pairs
-            copy, own_rows = f"{grant} of {peer.name}", shapes.rows(peer)
+            copy, source_rows = f"{grant} of {peer.name}", shapes.rows(peer)
         if copy not in copies:
-            copies[copy] = level.published(numbers, descriptions, grant, shapes, own_rows)
+            copies[copy] = level.published(numbers, grant, shapes, source_rows)
         content: dict[str, Any] = {
             **(level.of_source(copies[copy], peer, shapes) if own_columns else copies[copy]),
             # One nonce for each message, so a source's own rows have one that no other party gets.
@@ -64,4 +63,4 @@ def receive_result(run: Run, contribution: Contribution, shapes: Shapes) -> Mapp
         return {}
     values = run.links.receive(coordinator, Kind.RESULT, sizes=sizes)
     run.notes.granted[me.name] = encode(fields, {**run.links.dimensions, **sizes}, values)  # as it was sent
-    return level_of(run.plan).without_own(cast(Numbers, values), contribution, me, shapes)
+    return level_of(run.plan).subtract_noise(cast(Numbers, values), contribution, me, shapes)

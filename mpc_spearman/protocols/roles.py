@@ -22,7 +22,6 @@ from mpc_spearman.data.tables import Table
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.tables import Labels, Numbers
 from mpc_spearman.levels import findings_of, level_of
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.level import column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
@@ -64,7 +63,7 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
     contribution = hide(run, contribution, shapes)
     opened = contribute(run, contribution, shapes)  # nothing, unless the order is opened to the target
     granted = receive_result(run, contribution, shapes)
-    numbers, warnings = conclude(run, opened, Descriptions(), shapes)
+    numbers, warnings = conclude(run, opened, shapes)
     result = _data_party_result(run, table, ranks, stated, shapes, {**granted, **numbers}, warnings)
     result = sign_and_part(run, result)
     return write_rows(run, table, result)
@@ -80,9 +79,10 @@ def run_coordinator(run: Run) -> Result:
     shapes = agree(run)
     opening = prepare(run, shapes)
     shapes = state(run, shapes)
-    descriptions = receive_descriptions(run, shapes)
-    numbers, warnings = conclude(run, opening(), descriptions, shapes)
-    publish(run, numbers, descriptions, shapes)
+    shapes = receive_descriptions(run, shapes)
+    numbers, warnings = conclude(run, opening(), shapes)
+    publish(run, numbers, shapes)
+    descriptions = shapes.descriptions
     target_names = descriptions.target.names
     warnings += level_of(run.plan).weakened(shapes, target_names)
     labels = shapes.labels(descriptions.of_sources("names"), target_names)

@@ -14,8 +14,7 @@ from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.differences import Squares
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.descriptions import Description, Descriptions
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales as grids
 from mpc_spearman.privacy.loss import separation
@@ -117,21 +116,18 @@ def test_a_target_used_to_read_a_flag_by_lying_about_its_scales(columns: int) ->
 def test_a_shifted_term_used_to_show_exact_bits_by_undefined_numbers() -> None:
     """Sums near what ranks can give were NaN beyond it; now they fall back, and noise hides where."""
     level, n = level_of(plan(results={"target": "coefficients", "precision": "statistical"})), 100
-    shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1)
-    one = Description(ties=(0,), factors=(1.0,))
+    column = Description(ties=(0,), factors=(1.0,))
+    described = Descriptions((column,), column)
+    shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1, descriptions=described)
     sums = total(n) + np.arange(-3, 4)[:, None, None] * 1000
     values = [
-        level._bounded(  # type: ignore[attr-defined]
-            level.ratios(S, Descriptions((one,), one), shapes), np.ones(1), Descriptions((one,), one), shapes
-        )[0, 0]
+        level._bounded(level.ratios(S, shapes), np.ones(1), shapes)[0, 0]  # type: ignore[attr-defined]
         for S in sums
     ]
     steps = np.abs(np.diff(values))
     assert np.isfinite(values).all()
     assert np.allclose(steps, 1000 / total(n))
-    far = level._bounded(  # type: ignore[attr-defined]
-        np.array([[2.5]]), np.ones(1), Descriptions((one,), one), shapes
-    )
+    far = level._bounded(np.array([[2.5]]), np.ones(1), shapes)  # type: ignore[attr-defined]
     assert far[0, 0] == 0
     noise = 12 / n / separation(LOSS)
     assert steps.max() < noise
@@ -141,8 +137,9 @@ def test_a_shifted_difference_used_to_show_a_large_element_of_a_peer() -> None:
     """At ``differences`` pairs with a difference that no ranks give had the ratio of Q = -1, which is 1."""
     its = plan(reveal="differences", results={"target": "coefficients", "precision": "statistical"})
     level, n, rng = level_of(its), 100, np.random.default_rng(1)
-    shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1)
-    one = Description(ties=(0,), factors=(1.0,))
+    column = Description(ties=(0,), factors=(1.0,))
+    described = Descriptions((column,), column)
+    shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1, descriptions=described)
     x, y = (2 * rng.permutation(n) - (n - 1) for _ in range(2))
     values, undefined = [], []
     for at_row in range(2 * (n - 1) - 3, 2 * (n - 1) + 4):
@@ -150,8 +147,7 @@ def test_a_shifted_difference_used_to_show_a_large_element_of_a_peer() -> None:
         opened[0, 0] = at_row
         squares = Squares(1, 1, n)
         squares.add_basis(opened)
-        about = (squares.total, Descriptions((one,), one), shapes)
-        values.append(level.ratios(*about)[0, 0])  # type: ignore[attr-defined]
-        undefined.append(level.products(*about)[0, 0] > total(n))  # type: ignore[attr-defined]
+        values.append(level.ratios(squares.total, shapes)[0, 0])  # type: ignore[attr-defined]
+        undefined.append(level.products(squares.total, shapes)[0, 0] > total(n))  # type: ignore[attr-defined]
     assert undefined[-3:] == [True] * 3
     assert np.abs(np.diff(values)).max() < 12 / n / separation(LOSS) / 10

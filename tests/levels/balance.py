@@ -14,7 +14,6 @@ from mpc_spearman.findings.findings import Copy
 from mpc_spearman.findings.sections import Line, Section, Table, number
 from mpc_spearman.findings.tables import Form, Labels, Numbers, series
 from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.rows import COORDINATOR, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.units import printable
@@ -55,13 +54,13 @@ class Balance(Coefficients):
         ),
     )  # fmt: skip
 
-    def conclude(self, opened: NDArray[Any], told: Descriptions, shapes: Shapes) -> Numbers:
-        return {"balance": (super().conclude(opened, told, shapes)["coefficients"] > 0).mean(axis=0)}
+    def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
+        return {"balance": (super().conclude(opened, shapes)["coefficients"] > 0).mean(axis=0)}
 
-    def warnings(self, numbers: Numbers, told: Descriptions, shapes: Shapes) -> list[str]:
+    def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
         return []
 
     def published(
-        self, numbers: Numbers, told: Descriptions, grant: str, shapes: Shapes, own: slice | None = None
+        self, numbers: Numbers, grant: str, shapes: Shapes, source_rows: slice | None = None
     ) -> Numbers:
         return {name: np.round(values, 2) for name, values in numbers.items()}

@@ -170,7 +170,7 @@ class Opened:
         scales = {
             who: self.level.grid(
                 who.role, "ranges", self.shapes.n, len(stated.constant), stated.defined
-            ).scales(self.level.sent_scales(stated, who.role)["ranges"])
+            ).scales(self.level.stated_scales(stated, who.role)["ranges"])
             for who, stated in self.stated.items()
         }
         defined = {who: stated.defined for who, stated in self.stated.items()}
@@ -182,7 +182,7 @@ class Opened:
         shapes = self.known()
         sums = a.vectors.astype(object) @ self.b.vectors.astype(object).T
         for owner in (self.source, self.target):
-            sums = sums + self.level.own_noise(shapes, owner)
+            sums = sums + self.level.draw_noise(shapes, owner)
         return (sums / self.level.encoding(shapes).unit).astype(float)[: shapes.defined[self.source]]
 
 
@@ -202,7 +202,7 @@ def test_exchanged_rows_move_the_sums_by_no_more_than_the_loss_allows(level: str
     ]
     mu = separation(opened.level.plan.privacy.loss)
     assert 0.3 * mu < max(moved) <= mu
-    noise = opened.level.own_noise(shapes, opened.target)
+    noise = opened.level.draw_noise(shapes, opened.target)
     assert noise is not None
     assert (noise != 0).all()
 
@@ -348,11 +348,11 @@ def test_no_smaller_range_is_taken_than_columns_can_have(reveal: str) -> None:
 def test_scales_of_nothing_beside_vectors_that_are_kept_are_refused(level: str) -> None:
     opened = Opened(ranks_of(A), ranks_of(B), reveal=level)
     shapes = opened.known()
-    opened.level.admit(shapes)
+    opened.level.check_statements(shapes)
     for owner, scales in shapes.scales.items():
         nothing = Scales(np.append(0.0, scales.widths[1:]), scales.spread)
         with pytest.raises(ProtocolViolation, match=f"{owner.name} .* states ranges"):
-            opened.level.admit(replace(shapes, scales={**shapes.scales, owner: nothing}))
+            opened.level.check_statements(replace(shapes, scales={**shapes.scales, owner: nothing}))
 
 
 def test_no_honest_distance_of_whitened_rows_exceeds_the_leverages() -> None:

@@ -14,8 +14,8 @@ from mpc_spearman.engines.computation import Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.inputs import InputNoise, with_noise
 from mpc_spearman.levels.level import Level
+from mpc_spearman.levels.noise import InputNoise, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import Strengths
 from mpc_spearman.parties import Party, Role
@@ -65,7 +65,7 @@ class Seen:
 def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     found = Seen()
     for kind in (Strengths, Coefficients):
-        hide, draw, conclude = kind.hide_inputs, kind.own_noise, kind.conclude
+        hide, draw, conclude = kind.add_input_noise, kind.draw_noise, kind.conclude
 
         def hidden(
             self: Any, own: Contribution, factors: Any, stated: Any, me: Party, shapes: Any, hide: Any = hide
@@ -81,14 +81,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
                 found.drawn[me.name] = noise.astype(object)
             return noise
 
-        def concluded(self: Any, opened: Any, told: Any, shapes: Any, conclude: Any = conclude) -> Any:
+        def concluded(self: Any, opened: Any, shapes: Any, conclude: Any = conclude) -> Any:
             found.opened.append(np.array(opened.tolist(), dtype=object))
             found.shapes.append(shapes)
             found.level.append(self)
-            return conclude(self, opened, told, shapes)
+            return conclude(self, opened, shapes)
 
-        monkeypatch.setattr(kind, "hide_inputs", hidden)
-        monkeypatch.setattr(kind, "own_noise", drawn)
+        monkeypatch.setattr(kind, "add_input_noise", hidden)
+        monkeypatch.setattr(kind, "draw_noise", drawn)
         monkeypatch.setattr(kind, "conclude", concluded)
     return found
 
@@ -211,7 +211,7 @@ def test_the_noise_for_others_covers_the_vectors_actually_multiplied(seen: Seen)
     level, shapes = seen.level[0], seen.shapes[0]
     assert isinstance(level, Coefficients)
     (a,) = shapes.features
-    x, y = (seen.multiplied[name].astype(float) / level.unit(Role.SOURCE, shapes) for name in "AB")
+    x, y = (seen.multiplied[name].astype(float) / level.encoding(shapes).source_scale for name in "AB")
 
     def apart(s: np.ndarray) -> float:
         moved = [
@@ -233,7 +233,7 @@ def test_a_lying_target_reads_a_row_unless_noise_is_on_inputs(
 ) -> None:
     """It and C pool all they have. Its columns are zero but in two rows, its scales the least there are."""
     kind: Any = Strengths
-    contribution, sent_scales = kind.contribution, kind.sent_scales
+    contribution, stated_scales = kind.contribution, kind.stated_scales
     mean = (TABLES["A"].drop(columns="id").rank() - (ROWS + 1) / 2).transform(lambda x: x / np.linalg.norm(x))
     i, j = int(mean.sum(axis=1).argmax()), int(mean.sum(axis=1).argmin())
 
@@ -241,18 +241,20 @@ def test_a_lying_target_reads_a_row_unless_noise_is_on_inputs(
         own = contribution(self, ranks, role, shapes, *given)
         if role is Role.TARGET:
             made_up = np.zeros_like(own.vectors)
-            made_up[:, i], made_up[:, j] = np.array([[1], [-1]]) * int(self.unit(role, shapes) / np.sqrt(2))
+            made_up[:, i], made_up[:, j] = np.array([[1], [-1]]) * int(
+                self.encoding(shapes).target_scale / np.sqrt(2)
+            )
             own = Contribution(made_up)
         return own
 
     def least(self: Any, stated: Any, role: Role) -> Any:
-        found = sent_scales(self, stated, role)
+        found = stated_scales(self, stated, role)
         if role is Role.TARGET:
             found["ranges"] = replace(found["ranges"], diameter=found["ranges"].least_diameter)
         return found
 
     monkeypatch.setattr(kind, "contribution", lying)
-    monkeypatch.setattr(kind, "sent_scales", least)
+    monkeypatch.setattr(kind, "stated_scales", least)
     scores, largest = [], 0.0
     for _ in range(10):
         run(plan_of("strengths", on_inputs)).result("C")

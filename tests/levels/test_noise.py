@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ import pytest
 from scipy import stats
 
 from mpc_spearman.levels import explained, level_of, proved, strengths
-from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.noise import in_digits, noisy
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import Scales, add_scales, deviations, stack_scales
@@ -181,20 +181,18 @@ def test_coefficients_have_the_wider_sides_noise_and_strengths_their_kinds(
     rho, loss = draw.uniform(-1, 1, (4, 2)), its.privacy.loss
     numbers = {"coefficients": rho, "ratios": rho}
     ones = [Description(ties=(0,) * k, factors=(1.0,) * k) for k in (3, 1, 2)]
-    described = Descriptions(tuple(ones[:2]), ones[2])
-    found = level.published(numbers, described, "coefficients", shapes)
+    shapes = replace(shapes, descriptions=Descriptions(tuple(ones[:2]), ones[2]))
+    found = level.published(numbers, "coefficients", shapes)
     columns = stack_scales([scales[a], scales[d]])
     needed = deviations(columns, scales[b], loss, 4 if unit == "value" else None)
     assert np.allclose(found["noise"], needed, rtol=1e-6)
     assert np.array_equal(level.of_source(found, d, shapes)["noise"], found["noise"][3:])
     assert np.array_equal(level.of_source(found, a, shapes)["coefficients"], found["coefficients"][:3])
-    found = level.published(numbers, described, "strengths", shapes)
+    found = level.published(numbers, "strengths", shapes)
     assert np.allclose(
         found["strengths_noise"], deviations(add_scales([columns]), scales[b], loss)[0] / 4, rtol=1e-6
     )
-    signed = level_of(its.model_copy(update={"strength": "mean"})).published(
-        numbers, described, "strengths", shapes
-    )
+    signed = level_of(its.model_copy(update={"strength": "mean"})).published(numbers, "strengths", shapes)
     needed = deviations(add_scales(sums.values()), scales[b], loss)[0] / 4
     assert np.allclose(signed["strengths_noise"], needed, rtol=1e-6)
 

@@ -19,8 +19,7 @@ from mpc_spearman.engines.ring import matmul
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels import coefficients, encoding, level_of
 from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.descriptions import Description, Descriptions
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.protocols.dry_run import dry_run
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -42,7 +41,9 @@ LEVEL = Coefficients(plan(reveal="coefficients", **STATISTICAL))
 
 def decoded(opened: np.ndarray, ties: list[int], n: int, target: list[int] | None = None) -> np.ndarray:
     its = (Description(ties=tuple(terms)) for terms in (ties, ties if target is None else target))
-    return LEVEL.matrices(opened, Descriptions((next(its),), next(its)), Shapes(n, {}, 1))["tie_corrected"]
+    return LEVEL.matrices(opened, Shapes(n, {}, 1, descriptions=Descriptions((next(its),), next(its))))[
+        "tie_corrected"
+    ]
 
 
 def exact(x: np.ndarray, y: np.ndarray) -> int:
@@ -126,7 +127,7 @@ def test_opened_values_give_every_coefficient_to_the_stated_precision(pair):
 
 @pytest.mark.parametrize("n", MANY)
 def test_synthetic_sums_of_many_rows(n):
-    scaled = LEVEL.scaled(Shapes(n, {}, 1))
+    scaled = LEVEL.encoding(Shapes(n, {}, 1))
     assert scaled is not None
     unit, flag, constant = scaled.target_scale**2, 10, total(n)
     rare = total(n) - n * flag * (n - flag)
@@ -140,7 +141,7 @@ def test_synthetic_sums_of_many_rows(n):
 
 
 def test_a_value_that_no_columns_give_has_no_coefficient():
-    n, scaled = 10**7, LEVEL.scaled(Shapes(10**7, {}, 1))
+    n, scaled = 10**7, LEVEL.encoding(Shapes(10**7, {}, 1))
     assert scaled is not None
     beyond = int(scaled.target_scale**2 * (1 + 2 * scaled.error))
     opened = np.array([[beyond, -beyond, 1], [2**62, -(2**63), 0]])

@@ -13,7 +13,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.errors import BoundError, PlanError, PolicyError
 from mpc_spearman.levels import proved
-from mpc_spearman.levels.descriptions import Description, Descriptions
+from mpc_spearman.levels.shapes import Description, Descriptions
 from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.statements import stated_length
 from mpc_spearman.wire.integers import nearest, width_of

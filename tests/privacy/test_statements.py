@@ -61,7 +61,7 @@ class Side:
         self.factors = self.level.factors(self.ranks, role, shapes, self.stated, np.ones(self.ranks.m))
         own = self.level.contribution(self.ranks, role, shapes, self.stated, self.factors)
         self.vectors, self.shapes = own.vectors.astype(float), shapes
-        self.sent = self.level.sent_scales(self.stated, role)
+        self.sent = self.level.stated_scales(self.stated, role)
 
     def scales(self, field: str = "ranges") -> Scales:
         grid = self.level.grid(self.role, field, self.ranks.n, self.ranks.m, self.stated.defined)

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import load_plan
-from mpc_spearman.levels import coefficients_noise, explained, noise, strengths
+from mpc_spearman.levels import explained, noise, strengths
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.wire.kinds import Kind
@@ -46,7 +46,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(Links, "send", kept)
     for module in (noise, strengths, explained):
         monkeypatch.setattr(module, "discrete_gaussian", lambda sigma: np.zeros_like(sigma))
-    for module in (coefficients_noise, strengths, explained):
+    for module in (noise, explained):
         monkeypatch.setattr(module, "in_digits", lambda values, *_: values)
 
     def run(its: Any, tables: Mapping[str, pd.DataFrame]) -> Said:

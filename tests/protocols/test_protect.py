@@ -15,9 +15,8 @@ from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.descriptions import Description, Descriptions
 from mpc_spearman.levels.level import Numbers
-from mpc_spearman.levels.shapes import Shapes
+from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy.scales import NOTHING, Scales
 from mpc_spearman.protocols.describe import receive_description
@@ -239,7 +238,7 @@ def test_each_source_gets_its_rows_of_one_draw(precision):
         )
         for names, first in (("abc", 0), ("d", 3), ("ef", 4), ("pq", 0))
     ]
-    publish(run, numbers, Descriptions(tuple(described[:3]), described[3]), shapes)
+    publish(run, numbers, replace(shapes, descriptions=Descriptions(tuple(described[:3]), described[3])))
     sent = {name: values for name, _, values in run.links.sent}
     for part in ("coefficients", "noise") if precision == "statistical" else ("coefficients",):
         parts = [sent[name][part] for name in ("A1", "A2", "A3")]

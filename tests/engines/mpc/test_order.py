@@ -13,7 +13,6 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.engines.computation import LARGEST
 from mpc_spearman.engines.mpc.order import Comparison
 from mpc_spearman.errors import BoundError, NotRevealed, PlanError
-from mpc_spearman.levels.descriptions import Descriptions
 from mpc_spearman.levels.ranking import MAX_COMPARED, Ranking
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.charges import Charge
@@ -225,8 +224,8 @@ def concluded(bits: Sequence[bool], m: int, **settings: Any) -> Any:
     (source,) = its.roster("C").sources
     sizes = Shapes(61, {source: 2}, m, defined={source: 2})
     level = Ranking(its)
-    numbers = level.conclude(np.array(bits), Descriptions(), sizes)
-    return numbers["positions"].tolist(), level.warnings(numbers, Descriptions(), sizes)
+    numbers = level.conclude(np.array(bits), sizes)
+    return numbers["positions"].tolist(), level.warnings(numbers, sizes)
 
 
 def test_comparisons_that_contradict_each_other_are_counted_with_a_warning():
