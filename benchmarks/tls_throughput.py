@@ -28,7 +28,7 @@ from mpc_spearman.config import load_plan
 from mpc_spearman.identity import Identity
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.sockets import Sockets, receive_exactly
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.kinds import Kind
@@ -79,7 +79,7 @@ def measure(send: Way, receive: Way, blocks: int, *, forwarded: bool = False) ->
     for _ in range(2):
         raw = _through(port, "B") if forwarded else listener.accept()[0]
         ends.append(_secured(raw, "B", "A", server=True))
-    ends.sort(key=lambda end: end.recv(1))
+    ends.sort(key=lambda end: bytes(receive_exactly(end, 1)))
     here.send("go")
     start = time.perf_counter()
     receive(ends, blocks)

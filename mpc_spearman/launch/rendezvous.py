@@ -82,29 +82,31 @@ class Rendezvous:
         def count_forwarded(low: int, high: int, size: int) -> None:
             meter.count_forwarded((names[low], names[high]), size)
 
-        point, settings, supervisor = self._point, self._settings(), self._supervisor
+        point, settings, supervisor = self._point, self._settings(agree_over), self._supervisor
         address = Address(point.host, point.port)
         if roster.me == roster.coordinator:
             announce = (lambda address: None) if point.host else supervisor.announce_address
-            meeting = CoordinatorMeeting(roster, settings, agree_over, count_forwarded)
+            meeting = CoordinatorMeeting(settings, count_forwarded)
             meeting.attend(Address(point.bind, point.port), announce, fault)
         else:
             find = (lambda: address) if point.host else supervisor.coordinator_address
-            DataPartyMeeting(roster, settings, agree_over).attend(find, fault)
+            DataPartyMeeting(settings).attend(find, fault)
 
-    def _settings(self) -> Settings:
+    def _settings(self, agree: Callable[[Sockets, Mapping[tuple[str, str], str]], None]) -> Settings:
         network, party = self._plan.network, self._plan.party(self._roster.me.name)
         listen = party.listen if self._point.host else f"{self._point.bind}:0"
         advertise = party.advertise if isinstance(party, DataParty) else None
         proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
         assert self._tls is not None
         return Settings(
+            roster=self._roster,
             tls=self._tls,
             plan=self._plan.canonical_json(),
             version=__version__,
             join_timeout=network.join_timeout,
             timeout=network.timeout,
             say=self._supervisor.note,
+            agree=agree,
             patient=self._point.patient,
             listen=None if listen is None else Address(*host_and_port(listen, any_address=True)),
             advertise=None if advertise is None else Address(*host_and_port(advertise)),

@@ -54,7 +54,7 @@ MEETING = (
         COORDINATOR,
         (
             Field("join", "text", tells="the package version and the shared plan"),
-            Field("here", "text", tells="its address, if others dial this party"),
+            Field("address", "text", tells="its address, if others dial this party"),
             Field("ready", "text"),
             Field("broken", "text"),
             Field("stop", "text"),
@@ -66,9 +66,9 @@ MEETING = (
         _DATA,
         (
             Field("missing", "text", tells="which parties have not joined yet"),
-            Field("again", "text"),
             Field("left", "text", tells="who has left the meeting, and with which error in which phase"),
-            Field("all", "text", tells="the addresses of parties that others dial"),
+            Field("connect", "text"),
+            Field("addresses", "text", tells="the addresses of parties that others dial"),
             Field("met", "text"),
             Field("refused", "text", tells="if they differ, its package version and shared plan"),
             Field("stop", "text"),

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import re
 import socket
-import time
 from base64 import b64encode
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from ipaddress import ip_address
+from typing import Any, NamedTuple
 
 from mpc_spearman.errors import SetupError
 
@@ -19,14 +17,27 @@ from mpc_spearman.errors import SetupError
 PROXY_USER, PROXY_PASSWORD = "MPC_SPEARMAN_PROXY_USER", "MPC_SPEARMAN_PROXY_PASSWORD"
 # Connections that may wait to be accepted.
 _BACKLOG = 128
+# Longest name of a host.
+_LONGEST_HOST = 255
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """A host's name or address, an IPv6 one without brackets, and a port."""
 
     host: str
     port: int
+
+    @classmethod
+    def from_json(cls, value: Any) -> Address | None:
+        """Return a peer's address; ValueError or TypeError unless it is null, or a host and a port."""
+        if value is None:
+            return None
+        host, port = value
+        if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST or not host.isprintable():
+            raise ValueError("no host")
+        if type(port) is not int or not 0 < port < 1 << 16:
+            raise ValueError("no port")
+        return cls(host, port)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -58,27 +69,19 @@ def dial(address: Address, seconds: float, proxy: Address | None = None) -> sock
     """Return a connection to the first of a host's addresses that answers, within `seconds` in all.
 
     The returned connection keeps this time-out. A `proxy` is asked to CONNECT (RFC 9110, 9.3.6), and resolves
-    the name. `OSError.strerror` says why the first address could not be reached; `SetupError` if the proxy
-    wants credentials, or refuses those that it was given.
+    the name. `OSError.strerror` says why no address could be reached; `SetupError` if the proxy wants
+    credentials, or refuses those that it was given.
     """
     if proxy is not None:
         return _dial_through(proxy, address, seconds)
-    end, first = time.monotonic() + seconds, None
     entries = _resolved(address)
-    for left, (family, kind, protocol, _, address_tuple) in zip(
-        range(len(entries), 0, -1), entries, strict=True
-    ):
-        raw = socket.socket(family, kind, protocol)
-        try:
-            raw.settimeout(max(0.05, (end - time.monotonic()) / left))
-            raw.connect(address_tuple)
-        except OSError as error:
-            raw.close()
-            first = first or error
-        else:
-            raw.settimeout(seconds)
-            return raw
-    raise OSError(None, _reason(first)) from None
+    try:
+        connection = socket.create_connection(address, max(0.05, seconds / len(entries)))
+    except OSError as error:
+        raise OSError(None, _reason(error)) from None
+    connection.settimeout(seconds)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small messages are sent at once
+    return connection
 
 
 def _resolved(address: Address) -> list[tuple[int, int, int, str, tuple[str, int]]]:
@@ -89,15 +92,15 @@ def _resolved(address: Address) -> list[tuple[int, int, int, str, tuple[str, int
     return list(dict.fromkeys(entries))  # type: ignore[arg-type]  # TCP has (host, port, …)
 
 
-def _reason(error: OSError | None) -> str:
+def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "nothing answers"
-    return str(getattr(error, "strerror", None) or type(error).__name__)
+    return error.strerror or type(error).__name__
 
 
 def _dial_through(proxy: Address, address: Address, seconds: float) -> socket.socket:
     """Return a connection that a proxy has made; an error shows only the status of its answer."""
-    credentials = _credentials(os.environ)
+    credentials = _credentials()
     connection = HTTPConnection(proxy.host, proxy.port, timeout=seconds)
     host = f"[{address.host}]" if ":" in address.host else address.host
     connection.set_tunnel(host, address.port, credentials)
@@ -120,9 +123,9 @@ def _dial_through(proxy: Address, address: Address, seconds: float) -> socket.so
     return raw
 
 
-def _credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    user = environment.get(PROXY_USER)
+def _credentials() -> dict[str, str]:
+    user = os.environ.get(PROXY_USER)
     if not user:
         return {}
-    pair = f"{user}:{environment.get(PROXY_PASSWORD, '')}".encode()
+    pair = f"{user}:{os.environ.get(PROXY_PASSWORD, '')}".encode()
     return {"Proxy-Authorization": f"Basic {b64encode(pair).decode()}"}

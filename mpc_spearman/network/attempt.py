@@ -1,8 +1,8 @@
 """One attempt of the parties that meet to connect in pairs, from the first byte to confirmed keys.
 
-Each party has a token for the attempt, which distinguishes its connections from those of an earlier one. An
-attempt ends in one of three ways: all of this party's pairs are connected and have agreed on keys; something
-failed, here or at another party; or the coordinator begins another attempt, and this one is closed.
+Each attempt has a token, which distinguishes its connections from those of an earlier one. An attempt ends in
+one of three ways: all of this party's pairs are connected and have agreed on keys; something failed, here or
+at another party; or the attempt is over for all, and this party closes it.
 
 A pair has two connections, one for each direction of bytes. Which party begins them, and whether the
 coordinator forwards them, follows from the two parties' addresses:
@@ -16,29 +16,24 @@ coordinator forwards them, follows from the two parties' addresses:
 from __future__ import annotations
 
 import hmac
-import secrets
+import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from mpc_spearman.errors import NetworkError, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Use, admit, call, enter, let_in
+from mpc_spearman.network.handshake import Answer, Greeting, Use, answer_call, call, greet, let_in
+from mpc_spearman.network.nested import Connection
 from mpc_spearman.network.sockets import Sockets
-from mpc_spearman.network.tls import Closed, Connection, Tls
+from mpc_spearman.network.tls import Closed, Tls
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.meter import FORWARDED
 
 DIRECT = "direct"
-# Longest name of a host.
-_LONGEST_HOST = 255
-
-#: Agrees on keys with all peers, given the connections and how each pair is connected; raises an error if it
-#: cannot.
-Agree = Callable[[Sockets, Mapping[tuple[str, str], str]], None]
 
 
 @dataclass(frozen=True)
@@ -48,61 +43,26 @@ class Settings:
     All must have the same `plan`, as canonical JSON, and package `version`. Others dial a party at
     `advertise`, or else where it listens; it dials through `proxy`. A party is lost after `timeout` seconds
     without a sign of life; a `patient` party waits for it again. All must meet within `join_timeout`.
+
+    `agree` agrees on keys with all peers, given the connections and how each pair is connected, or raises an
+    error. It is called in every attempt; the last one counts.
     """
 
+    roster: Roster
     tls: Tls
     plan: str
     version: str
     join_timeout: float
     timeout: float
     say: Callable[[str], None]
+    agree: Callable[[Sockets, Mapping[tuple[str, str], str]], None]
     listen: Address | None = None
     advertise: Address | None = None
     proxy: Address | None = None
     patient: bool = True
 
 
-@dataclass(frozen=True)
-class Contact:
-    """Where the others dial a party, if anywhere, and the token that they must show there."""
-
-    address: Address | None
-    token: bytes = field(repr=False)
-
-    def to_json(self) -> list[Any]:
-        """Return the contact as a value for JSON."""
-        where = None if self.address is None else [self.address.host, self.address.port]
-        return [where, self.token.hex()]
-
-    @classmethod
-    def from_json(cls, value: Any) -> Contact:
-        """Return the contact that `to_json` wrote; ValueError, TypeError or LookupError for anything else."""
-        where, token = value
-        address = None
-        if where is not None:
-            host, port = where
-            address = Address(host, port)
-            if not isinstance(host, str) or not 0 < len(host) <= _LONGEST_HOST or not host.isprintable():
-                raise ValueError("no host")
-            if type(port) is not int or not 0 < port < 1 << 16:
-                raise ValueError("no port")
-        contact = cls(address, bytes.fromhex(token))
-        if len(contact.token) != TOKEN:
-            raise ValueError("no token")
-        return contact
-
-
-def way(one: Party, other: Party, contacts: Mapping[int, Contact]) -> tuple[Party, str]:
-    """Return which party of a pair begins its connections, and whether they are direct or forwarded."""
-    low, high = sorted((one, other), key=lambda party: party.number)
-    if low.number == 0 or contacts[low.number].address is not None:
-        return high, DIRECT
-    if contacts[high.number].address is not None:
-        return low, DIRECT
-    return high, FORWARDED
-
-
-def unreachable(caller_name: object, peer: Party, address: object, reason: str = "") -> Unreachable:
+def unreachable(caller: Party, peer: Party, address: object, reason: str = "") -> Unreachable:
     """Return the error for a party that cannot be reached, without blame: the network may be the cause."""
     why = f" ({reason})" if reason else ""
     cause = (
@@ -112,37 +72,43 @@ def unreachable(caller_name: object, peer: Party, address: object, reason: str =
         f"cannot reach; without either, the coordinator's host forwards {peer.name}'s connections"
     )
     about = (Unreachable.__name__, peer.name, "connect")
-    return Unreachable(f"{caller_name} cannot reach {peer} at {address}{why}: {cause}", about)
+    return Unreachable(f"{caller} cannot reach {peer} at {address}{why}: {cause}", about)
 
 
 class Attempt:
     """The connections of one party in one attempt; only the coordinator gives `forwarding`.
 
-    `on_end` is called once, with this object and the error or None, if the attempt ends before it is closed.
+    `addresses` are where others dial each party, if anywhere. `on_end` is called once, with this object and
+    the error or None, if the attempt ends before it is closed.
     """
 
     def __init__(
         self,
-        roster: Roster,
         settings: Settings,
-        agree: Agree,
+        token: bytes,
+        addresses: Mapping[Party, Address | None],
         on_end: Callable[[Attempt, Exception | None], None],
         forwarding: Forwarding | None = None,
     ) -> None:
-        self._roster, self._settings = roster, settings
-        self._agree, self._on_end, self._forwarding = agree, on_end, forwarding
-        self.token = secrets.token_bytes(TOKEN)
-        self._contacts: dict[int, Contact] = {}
+        self._settings, self.token, self._addresses = settings, token, addresses
+        self._on_end, self._forwarding = on_end, forwarding
+        self._me, self._peers = settings.roster.me, settings.roster.peers
+        # Which party of each pair begins its connections, and whether they are direct or forwarded.
+        self._ways = {pair: self._way(*pair) for pair in settings.roster.pairs}
         self._changed = threading.Condition()
         self._failure: Exception | None = None
         self._closed = False
-        self._used: set[tuple[int, Use]] = set()
+        self._accepted: Counter[tuple[Party, Use, int]] = Counter()
         self._sending: dict[int, Connection] = {}
         self._receiving: dict[int, Connection] = {}
 
-    def begin(self, contacts: Mapping[int, Contact]) -> None:
+    def _way(self, low: Party, high: Party) -> tuple[Party, str]:
+        if low == self._settings.roster.coordinator or self._addresses[low] is not None:
+            return high, DIRECT
+        return (high, FORWARDED) if self._addresses[high] is None else (low, DIRECT)
+
+    def begin(self) -> None:
         """Connect to all peers and agree on keys with them, in a new thread."""
-        self._contacts = dict(contacts)
         threading.Thread(target=self._run, name="attempt", daemon=True).start()
 
     def close(self) -> None:
@@ -158,45 +124,44 @@ class Attempt:
             self._forwarding.close()
 
     def ways(self) -> dict[tuple[str, str], str]:
-        """Return how each pair is connected."""
-        pairs = self._roster.pairs
-        return {(one.name, other.name): way(one, other, self._contacts)[1] for one, other in pairs}
+        """Return how each pair is connected, by the names of the two."""
+        return {(low.name, high.name): how for (low, high), (_, how) in self._ways.items()}
 
     # --- connections that others begin
 
     def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
-        """Accept a connection of a party that has the token, once for each direction or forwarded connection.
+        """Accept a party's connection of this attempt, once for each use, and twice to be forwarded.
 
         The caller's sending direction is this party's receiving direction.
         """
-        let_in(connection, self._answer_to(caller.number, greeting))
+        let_in(connection, self._answer_to(caller, greeting))
         if greeting.use is Use.FORWARD:
             assert self._forwarding is not None
             self._forwarding.install(caller.number, greeting.to, connection)
         else:
-            self._store(caller.number, connection, received=greeting.use is Use.SEND)
+            self._store(caller, connection, received=greeting.use is Use.SEND)
 
-    def _answer_to(self, caller: int, greeting: Greeting) -> Answer:
+    def _answer_to(self, caller: Party, greeting: Greeting) -> Answer:
+        forwarded = greeting.use is Use.FORWARD
         if self._closed or not hmac.compare_digest(greeting.token, self.token):
             return Answer.UNEXPECTED
-        if greeting.use is Use.FORWARD:
-            if self._forwarding is None or not self._forwards(caller, greeting.to):
-                return Answer.UNEXPECTED
-            return Answer.WELCOME if self._forwarding.reserve(caller, greeting.to) else Answer.TAKEN
+        if forwarded and not self._forwards(caller.number, greeting.to):
+            return Answer.UNEXPECTED
+        connection = (caller, greeting.use, greeting.to if forwarded else 0)
         with self._changed:
-            if (caller, greeting.use) in self._used:
-                return Answer.TAKEN
-            self._used.add((caller, greeting.use))
-        return Answer.WELCOME
+            self._accepted[connection] += 1
+            taken = self._accepted[connection] > (2 if forwarded else 1)
+        return Answer.TAKEN if taken else Answer.WELCOME
 
     def _forwards(self, caller: int, to: int) -> bool:
-        numbers = (min(caller, to), max(caller, to))
-        pairs = (pair for pair in self._roster.pairs if (pair[0].number, pair[1].number) == numbers)
-        return any(way(one, other, self._contacts)[1] != DIRECT for one, other in pairs)
+        return self._forwarding is not None and any(
+            how == FORWARDED and {low.number, high.number} == {caller, to}
+            for (low, high), (_, how) in self._ways.items()
+        )
 
-    def _store(self, number: int, connection: Connection, *, received: bool) -> None:
+    def _store(self, peer: Party, connection: Connection, *, received: bool) -> None:
         with self._changed:
-            (self._receiving if received else self._sending)[number] = connection
+            (self._receiving if received else self._sending)[peer.number] = connection
             if self._closed:
                 connection.close()
             self._changed.notify_all()
@@ -208,20 +173,22 @@ class Attempt:
         try:
             self._connect()
             self._wait_for_peers()
-            # A Nested is no socket, but has the methods that this class uses.
-            sockets = Sockets(self._sending, self._receiving, self._end)  # type: ignore[arg-type]
-            self._agree(sockets, self.ways())
+            self._settings.agree(Sockets(self._sending, self._receiving, self._end), self.ways())
         except Exception as error:
             failure = error
         if not self._closed:
             self._on_end(self, failure)
 
     def _connect(self) -> None:
-        """Begin the connections that this party has to begin, by `way`."""
-        ways = [(peer, *way(self._roster.me, peer, self._contacts)) for peer in self._roster.peers]
+        """Begin the connections that this party has to begin."""
+        ways = [
+            (low if high == self._me else high, caller, how)
+            for (low, high), (caller, how) in self._ways.items()
+            if self._me in (low, high)
+        ]
         # First the pairs that the other end begins, so that nobody waits for a party that waits itself.
-        for peer, caller, how in sorted(ways, key=lambda entry: entry[1] == self._roster.me):
-            if caller == self._roster.me:
+        for peer, caller, how in sorted(ways, key=lambda entry: entry[1] == self._me):
+            if caller == self._me:
                 for use in (Use.SEND, Use.RECEIVE):
                     self._connect_to(peer, use, how)
             elif how == FORWARDED:
@@ -229,39 +196,37 @@ class Attempt:
                     threading.Thread(target=self._await_forwarded, args=(peer,), daemon=True).start()
 
     def _wait_for_peers(self) -> None:
-        def connected(peer: Party) -> bool:
-            return peer.number in self._sending and peer.number in self._receiving
+        def unconnected() -> list[Party]:
+            connected = self._sending.keys() & self._receiving.keys()
+            return [peer for peer in self._peers if peer.number not in connected]
 
         with self._changed:
             self._changed.wait_for(
-                lambda: self._closed or self._failure or all(map(connected, self._roster.peers)),
-                1.5 * self._settings.timeout,
+                lambda: self._closed or self._failure or not unconnected(), 1.5 * self._settings.timeout
             )
             if self._failure is not None:
                 raise self._failure
-        for peer in self._roster.peers:
-            if not connected(peer):
-                raise PeerTimeout(
-                    f"{peer} has joined, but does not connect to {self._roster.me}",
-                    (PeerTimeout.__name__, peer.name, "connect"),
-                )
+        for peer in unconnected():
+            raise PeerTimeout(
+                f"{peer} has joined, but does not connect to {self._me}",
+                (PeerTimeout.__name__, peer.name, "connect"),
+            )
 
     def _connect_to(self, peer: Party, use: Use, how: str) -> None:
-        greeting = Greeting(use, token=self._contacts[peer.number].token)
+        greeting = Greeting(use, token=self.token)
         try:
             if how == FORWARDED:
-                connection = enter(self._forwarded(peer), self._settings.tls, peer, greeting)  # type: ignore[arg-type]
+                connection = greet(self._forwarded(peer), self._settings.tls, peer, greeting)
             else:
                 connection = self._dial(peer, greeting)
         except Closed:
             raise NetworkError(
-                f"the connection from {self._roster.me} to {peer} broke at its beginning, and no party has "
-                "said why"
+                f"the connection from {self._me} to {peer} broke at its beginning, and no party has said why"
             ) from None
-        self._store(peer.number, connection, received=use is Use.RECEIVE)
+        self._store(peer, connection, received=use is Use.RECEIVE)
 
     def _dial(self, peer: Party, greeting: Greeting) -> Connection:
-        address, settings = self._contacts[peer.number].address, self._settings
+        address, settings = self._addresses[peer], self._settings
         assert address is not None
         try:
             return call(
@@ -270,19 +235,20 @@ class Attempt:
         except Closed:
             raise
         except OSError as error:
-            raise unreachable(self._roster.me, peer, address, str(error.strerror)) from None
+            raise unreachable(self._me, peer, address, str(error.strerror)) from None
 
-    def _forwarded(self, peer: Party) -> Connection:
+    def _forwarded(self, peer: Party) -> ssl.SSLSocket:
         """Return a connection to the coordinator, which joins it with one of the peer's."""
-        coordinator = self._roster.coordinator
-        token = self._contacts[coordinator.number].token
-        connection = self._dial(coordinator, Greeting(Use.FORWARD, peer.number, token))
+        connection = self._dial(
+            self._settings.roster.coordinator, Greeting(Use.FORWARD, peer.number, self.token)
+        )
+        assert isinstance(connection, ssl.SSLSocket)
         connection.settimeout(self._settings.timeout)
         return connection
 
     def _await_forwarded(self, peer: Party) -> None:
         try:
-            admit(self._forwarded(peer), self._settings.tls, self.take, peer)  # type: ignore[arg-type]
+            answer_call(self._forwarded(peer), self._settings.tls, self.take, peer)
         except OSError:
             return  # the party that stopped or failed has said so
         except Exception as error:

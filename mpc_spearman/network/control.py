@@ -25,8 +25,8 @@ from mpc_spearman.parties import Party
 
 #: Bytes of the longest message.
 LONGEST = 1 << 20
-# Seconds in which a peer that is still connected answers.
-_ANSWER_SECONDS = 2.0
+# Seconds in which a peer that is still connected answers, and within which it ends its end after ours.
+_ANSWER_SECONDS, _FINISH_SECONDS = 2.0, 2.0
 
 Message = Mapping[str, Any]
 
@@ -35,25 +35,21 @@ class Control:
     """One end of the connection: it sends messages, and calls `on_message` with each message of the peer.
 
     `on_message` is called in the thread of this object, with this object and the message; it may raise an
-    error. `on_lost` is called once, with this object and an error, if the connection ends before `finish`, if
-    the peer sends nothing for `timeout` seconds, or if `on_message` raises. `on_error` is called with any
-    error that the peer has not caused.
+    error. `on_lost` is called at most once, with this object and the error, if the connection ends before
+    `finish`, if the peer sends nothing for `timeout` seconds, or if `on_message` raises.
 
-    `last_received` is when bytes of the peer last arrived, and `over` whether the connection has ended. The
-    coordinator notes in `departure_announced` that it has announced the peer's departure to the others.
+    `last_received` is when bytes of the peer last arrived, and `over` whether the connection has ended.
     """
 
     def __init__(
         self, connection: socket.socket, peer: Party, timeout: float,
-        on_message: Callable[[Control, Message], None], on_lost: Callable[[Control, MpcSpearmanError], None],
-        on_error: Callable[[Exception], None],
+        on_message: Callable[[Control, Message], None], on_lost: Callable[[Control, Exception], None],
     ) -> None:  # fmt: skip
         self._connection, self.peer, self._timeout = connection, peer, timeout
-        self._on_message, self._on_lost, self._on_error = on_message, on_lost, on_error
+        self._on_message, self._on_lost = on_message, on_lost
         self._outbox: deque[bytes] = deque()
         self._wake_sender, self._wake_receiver = socket.socketpair()
-        self._finish_by: float | None = None
-        self._ignoring = self.over = self.departure_announced = False
+        self.finishing = self.over = False
         self.last_received = time.monotonic()
         self._thread = threading.Thread(target=self._run, name=f"meeting {peer.name}", daemon=True)
         self._thread.start()
@@ -71,9 +67,9 @@ class Control:
             time.sleep(0.02)
         return self.last_received >= began and not self.over
 
-    def finish(self, seconds: float = 2.0) -> None:
-        """End the connection after all messages are sent; wait `seconds` at most for the peer to end it."""
-        self._finish_by = time.monotonic() + seconds
+    def finish(self) -> None:
+        """End the connection after all messages are sent; the peer has two seconds to end it too."""
+        self.finishing = True
         self._wake_thread()
 
     def join(self) -> None:
@@ -86,16 +82,11 @@ class Control:
 
     def _run(self) -> None:
         try:
-            try:
-                self._connection.settimeout(self._timeout)
-                self._exchange()
-            except MpcSpearmanError as error:
-                self._report_loss(error)
-            except OSError as error:
-                if self._finish_by is None:
-                    self._report_loss(self._connection_error(error))
-        except Exception as error:  # otherwise all would wait for a thread that has ended
-            self._on_error(error)
+            self._connection.settimeout(self._timeout)
+            self._exchange()
+        except Exception as error:  # of any kind: otherwise all would wait for a thread that has ended
+            if not self.finishing:
+                self._on_lost(self, self._connection_error(error) if isinstance(error, OSError) else error)
         finally:
             self.over = True
             self._connection.close()
@@ -104,19 +95,17 @@ class Control:
 
     def _connection_error(self, error: OSError) -> MpcSpearmanError:
         if isinstance(error, TimeoutError):
-            return self._silence_error(f"{self.peer} read nothing for {self._timeout:g} s at the meeting")
+            return self._silence_error("read")
         return PeerDied(
             f"the connection to {self.peer} ended at the meeting ({error.strerror or 'closed'})",
             (PeerDied.__name__, self.peer.name, "connect"),
         )
 
-    def _silence_error(self, text: str) -> MpcSpearmanError:
-        return PeerTimeout(text, (PeerTimeout.__name__, self.peer.name, "connect"))
-
-    def _report_loss(self, error: MpcSpearmanError) -> None:
-        if not self._ignoring:
-            self._ignoring = True
-            self._on_lost(self, error)
+    def _silence_error(self, done: str) -> MpcSpearmanError:
+        return PeerTimeout(
+            f"{self.peer} {done} nothing for {self._timeout:g} s at the meeting",
+            (PeerTimeout.__name__, self.peer.name, "connect"),
+        )
 
     def _exchange(self) -> None:
         data, interval = b"", min(5.0, self._timeout / 4)
@@ -127,20 +116,17 @@ class Control:
             while self._outbox:
                 self._connection.sendall(self._outbox.popleft())
                 sent = time.monotonic()
-            if self._finish_by is not None:
-                hang_up(self._connection, self._finish_by - time.monotonic())
+            if self.finishing:
+                hang_up(self._connection, _FINISH_SECONDS)
                 return
             if self._readable():
                 part = self._connection.recv(LONGEST)
                 if not part:
                     raise ConnectionResetError(None, "closed")
-                try:
-                    data = b"" if self._ignoring else self._handle_messages(data + part)
-                except MpcSpearmanError as error:
-                    self._report_loss(error)  # the loop goes on, to send the messages that are queued
+                data = self._handle_messages(data + part)
                 self.last_received = time.monotonic()
             elif time.monotonic() - self.last_received > self._timeout:
-                raise self._silence_error(f"{self.peer} sent nothing for {self._timeout:g} s at the meeting")
+                raise self._silence_error("sent")
 
     def _readable(self) -> bool:
         if isinstance(self._connection, ssl.SSLSocket) and self._connection.pending():
@@ -154,7 +140,7 @@ class Control:
 
     def _handle_messages(self, data: bytes) -> bytes:
         """Handle all complete messages in `data`, and return the bytes that follow them."""
-        *lines, rest = data.split(b"\n")
+        *lines, incomplete = data.split(b"\n")
         for text in lines:
             try:
                 message = json.loads(text)
@@ -168,9 +154,9 @@ class Control:
                 raise
             except Exception:  # of any kind: an invalid message must end the wait for a valid one
                 raise unparsable(self.peer) from None
-        if len(rest) > LONGEST:
+        if len(incomplete) > LONGEST:
             raise unparsable(self.peer)
-        return rest
+        return incomplete
 
 
 def unparsable(peer: Party) -> HandshakeError:

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from mpc_spearman.config import mismatch
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.attempt import Agree, Attempt, Contact, Settings
+from mpc_spearman.network.attempt import Attempt, Settings
 from mpc_spearman.network.control import Control, Message, unparsable
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.handshake import Answer, Greeting, Listener, Use, let_in
+from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Listener, Use, let_in
 from mpc_spearman.network.meeting import CAUSE_SECONDS, FINAL_ERRORS, NOTICE_SECONDS, Meeting
-from mpc_spearman.network.tls import Connection
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.network.nested import Connection
+from mpc_spearman.parties import Party
 from mpc_spearman.wire.aborts import lost_party, notice
 
 # Seconds that the coordinator waits after a failure for parties that have not arrived yet, and between
 # attempts that failed without a known cause.
 _LATE_ARRIVALS, _RETRY = 2.0, 1.0
-# The most connections that one party may have before one of them gets its seat.
+# The most connections that a party may have before one of them has joined.
 _MOST_PENDING = 2
-
-
-@dataclass
-class _Seat:
-    """A party that has joined: its connection, its attempt, and whether it is connected with all."""
-
-    control: Control
-    attempt: int = -1
-    contact: Contact | None = None
-    ready: bool = False
 
 
 class CoordinatorMeeting(Meeting):
     """The coordinator's side; `count_forwarded` gets two parties' numbers and a count of forwarded bytes."""
 
-    def __init__(
-        self,
-        roster: Roster,
-        settings: Settings,
-        agree: Agree,
-        count_forwarded: Callable[[int, int, int], None],
-    ) -> None:
-        super().__init__(roster, settings, agree)
+    def __init__(self, settings: Settings, count_forwarded: Callable[[int, int, int], None]) -> None:
+        super().__init__(settings)
         self._count_forwarded = count_forwarded
-        self._seats: dict[int, _Seat] = {}
+        self._missing = self._roster.peers
         self._controls: list[Control] = []
+        #: The connection of each party that has joined, and where others dial it.
+        self._joined: dict[Party, Control] = {}
+        self._addresses: dict[Party, Address | None] = {self._roster.me: None}
+        #: The parties that are connected with all others in the present attempt.
+        self._ready: set[Party] = set()
         #: For each party that has refused the run: its error.
         self._refusals: dict[Party, MpcSpearmanError] = {}
-        self._ready = self._met = False
+        #: The last message to every party: how the meeting ended.
         self._outcome: dict[str, Any] | None = None
 
     def attend(
@@ -70,8 +60,8 @@ class CoordinatorMeeting(Meeting):
             announce(Address(where.host, listener.port))
             if fault is not None:
                 raise fault
-            while not self._met:
-                self._wait_until(lambda: not self._missing(), end)
+            while self._outcome is None:
+                self._wait_until(lambda: not self._missing, end)
                 self._hold_attempt()
         except BaseException as error:
             self._stop(error, listener, "connect" if fault is None else "load")
@@ -83,49 +73,46 @@ class CoordinatorMeeting(Meeting):
 
     def _hold_attempt(self) -> None:
         """Begin an attempt at all parties; return once all are connected, or the attempt has failed."""
+        settings, parties = self._settings, self._roster.parties
         with self._changed:
-            if self._missing():
+            if self._missing:
                 return
-            number, self._ready = self._attempt_number, False
-            forwarding = Forwarding(self._count_forwarded)
+            self._ready.clear()
             self._attempt = attempt = Attempt(
-                self._roster, self._settings, self._agree, self._on_attempt_end, forwarding
+                settings,
+                secrets.token_bytes(TOKEN),
+                dict(self._addresses),
+                self._on_attempt_end,
+                Forwarding(self._count_forwarded),
             )
-            contacts = {peer: seat.contact for peer, seat in self._seats.items() if seat.contact}
-            contacts[self._roster.me.number] = Contact(None, attempt.token)
-            addresses = {str(peer): contact.to_json() for peer, contact in contacts.items()}
-            self._send_to_all(attempt=number, all=addresses)
-            attempt.begin(contacts)
+            addresses = [self._addresses[party] for party in parties]
+            self._send_to_all(connect=attempt.token.hex(), addresses=addresses)
+            attempt.begin()
             self._changed.wait_for(
-                lambda: self._failure or self._attempt_number != number or self._all_ready(),
-                2 * self._settings.timeout + CAUSE_SECONDS,
+                lambda: self._failure or self._attempt is not attempt or self._ready == {*parties},
+                2 * settings.timeout + CAUSE_SECONDS,
             )
             if self._failure is not None:
                 raise self._failure
-            if self._attempt_number != number:
+            if self._attempt is not attempt:
                 return
-            if self._all_ready():
-                self._met, self._outcome = True, {"met": number}
-                self._send_to_all(met=number)
+            if self._ready == {*parties}:
+                self._outcome = {"met": attempt.token.hex()}
+                self._send_to_all(**self._outcome)
                 return
-            slow = next((peer for peer in self._roster.peers if not self._seats[peer.number].ready), None)
-        about = slow or self._roster.peers[0]
+            slow = next((peer for peer in self._roster.peers if peer not in self._ready), parties[1])
         error = PeerTimeout(
-            f"{about} has joined, but did not connect with all within {2 * self._settings.timeout:g} s",
-            (PeerTimeout.__name__, about.name, "connect"),
+            f"{slow} has joined, but did not connect with all within {2 * settings.timeout:g} s",
+            (PeerTimeout.__name__, slow.name, "connect"),
         )
-        self._send_away(about, error, self._roster.me)
+        self._send_away(slow, error, self._roster.me)
 
     def _send_away(self, peer: Party, error: MpcSpearmanError, by: Party) -> None:
         """Make `peer` stop with an error that party `by` reported, and that `peer` has to correct."""
-        seat = self._seats.get(peer.number)
-        if seat is not None:
-            seat.control.send(stop=error.about, by=by.number)
-            seat.control.finish()
-            self._vacate(seat.control, error)
-
-    def _all_ready(self) -> bool:
-        return self._ready and not self._missing() and all(seat.ready for seat in self._seats.values())
+        control = self._joined.get(peer)
+        if control is not None:
+            control.send(stop=error.about, by=by.number)
+            self._part_with(control, error)
 
     # --- connections that others begin
 
@@ -139,14 +126,12 @@ class CoordinatorMeeting(Meeting):
             pending = [
                 control
                 for control in self._controls
-                if control.peer == caller and self._seat(control) is None
+                if control.peer == caller and self._joined.get(caller) is not control
             ]
         let_in(connection, Answer.TAKEN if len(pending) >= _MOST_PENDING else Answer.WELCOME)
         assert isinstance(connection, socket.socket)
         with self._changed:  # its messages wait for this lock until the connection is in the list
-            control = Control(
-                connection, caller, self._settings.timeout, self._on_message, self._on_lost, self.fail
-            )
+            control = Control(connection, caller, self._settings.timeout, self._on_message, self._on_lost)
             self._controls.append(control)
             if self._outcome is not None:
                 control.send(**self._outcome)
@@ -156,76 +141,70 @@ class CoordinatorMeeting(Meeting):
     def _on_message(self, control: Control, message: Message) -> None:
         peer = control.peer
         if "join" in message:
-            self._join(control, str(message["join"]["version"]), str(message["join"]["plan"]))
-        elif "here" in message:
-            number, contact = message["here"]
-            with self._changed:
-                seat = self._seat(control)
-                if seat is not None and number == self._attempt_number:
-                    seat.attempt, seat.contact = number, Contact.from_json(contact)
-                self._changed.notify_all()
+            self._join(control, message["join"])
         elif "ready" in message:
             with self._changed:
-                seat = self._seat(control)
-                if seat is not None and message["ready"] == self._attempt_number == seat.attempt:
-                    seat.ready = True
-                self._changed.notify_all()
+                if self._joined.get(peer) is control and self._present_attempt(message["ready"]):
+                    self._ready.add(peer)
+                    self._changed.notify_all()
         elif "broken" in message:
-            number, error_notice = message["broken"]
-            error = self._read_notice(error_notice, peer)
-            self._start_thread(self._find_cause, number, peer, error)
+            token, error_notice = message["broken"]
+            error, attempt = self._read_notice(error_notice, peer), self._present_attempt(token)
+            if attempt is not None:  # in a thread of its own, so that the peer's messages are still handled
+                search = threading.Thread(target=self._find_cause, args=(attempt, peer, error), daemon=True)
+                search.start()
         elif "stop" in message:
-            control.finish()
-            self._vacate(control, self._read_notice(message["stop"], peer))
+            self._part_with(control, self._read_notice(message["stop"], peer))
         else:
             raise unparsable(peer)
 
-    def _join(self, control: Control, version: str, plan: str) -> None:
-        """Give a party its seat; turn it away if its plan differs or another process of it still answers."""
+    def _present_attempt(self, token: object) -> Attempt | None:
+        """Return the attempt that is under way if it has this token."""
+        attempt = self._attempt
+        return attempt if attempt is not None and attempt.token.hex() == token else None
+
+    def _join(self, control: Control, message: Message) -> None:
+        """Let a party join; turn it away if its plan differs or another process of it still answers."""
         settings, peer = self._settings, control.peer
-        if error := mismatch(self._roster.me, (settings.version, settings.plan), peer, (version, plan)):
+        versions = str(message["version"]), str(message["plan"])
+        address = Address.from_json(message["address"])
+        if error := mismatch(self._roster.me, (settings.version, settings.plan), peer, versions):
             control.send(refused={"version": settings.version, "plan": settings.plan})
-            control.finish()
             settings.say(str(error))
-            self._vacate(control, error)
+            self._part_with(control, error)
             return
-        first = self._seats.get(peer.number)
-        if first is not None and not first.control.answers():
-            self._vacate(first.control, PeerTimeout(f"{peer} was silent, and another process took its place"))
-            first.control.finish(0.0)
+        first = self._joined.get(peer)
+        if first is not None and not first.answers():
+            self._part_with(first, PeerTimeout(f"{peer} was silent, and another process took its place"))
         with self._changed:
-            if peer.number in self._seats:
+            if peer in self._joined:
                 control.send(refused=None)
                 control.finish()
                 settings.say(
                     f"a second process of {peer} was turned away, because the first one still answers"
                 )
                 return
-            self._seats[peer.number] = _Seat(control)
+            self._joined[peer], self._addresses[peer] = control, address
             self._departures.pop(peer, None)
             self._refusals.pop(peer, None)
-            control.send(again=self._attempt_number, left=None)
             self._announce_missing()
 
-    def _seat(self, control: Control) -> _Seat | None:
-        seat = self._seats.get(control.peer.number)
-        return seat if seat is not None and seat.control is control else None
+    def _on_lost(self, control: Control, error: Exception) -> None:
+        if not isinstance(error, MpcSpearmanError):
+            self.fail(error)
+        elif self._joined.get(control.peer) is control:  # nobody waits for a process that has not joined
+            self._part_with(control, error)
 
-    def _on_lost(self, control: Control, error: MpcSpearmanError) -> None:
-        if self._seat(control) is not None:  # nobody waits for a process without a seat
-            self._vacate(control, error)
-
-    def _vacate(self, control: Control, error: MpcSpearmanError) -> None:
-        """Free the seat of a process that left, end the attempt, and announce who left and why."""
+    def _part_with(self, control: Control, error: MpcSpearmanError) -> None:
+        """End the connection of a process that left, and the attempt; announce who left and why."""
         peer = control.peer
         with self._changed:
-            if self._outcome is not None or control.departure_announced:  # a departure may be noticed twice
+            if self._outcome is not None or control.finishing:  # a departure may be noticed twice
                 return
-            control.departure_announced = True
-            if self._seat(control) is not None:
-                del self._seats[peer.number]
-            elif peer.number in self._seats:
-                return
+            control.finish()
+            if self._joined.get(peer, control) is not control:
+                return  # another process has joined as this party
+            self._joined.pop(peer, None)
         if not self._settings.patient:
             self.fail(error)
             return
@@ -235,19 +214,15 @@ class CoordinatorMeeting(Meeting):
         self._note_departure(peer, name, phase)
         if name in FINAL_ERRORS:
             self._refusals[peer] = error
-        self._start_over([peer.number, name, phase])
+        self._end_attempt([peer.number, name, phase])
 
-    def _start_over(self, left: list[Any] | None) -> None:
-        """Wait for all parties again, under a new attempt number; messages with the old one are ignored."""
+    def _end_attempt(self, left: list[Any] | None) -> None:
+        """End the attempt that is under way, if any, at all parties; `left` is who left and why."""
         with self._changed:
-            ended, self._attempt = self._attempt, None
-            self._attempt_number += 1
-            for seat in self._seats.values():
-                seat.ready = False
-            self._send_to_all(again=self._attempt_number, left=left)
-            self._announce_missing()
-        if ended is not None:
-            ended.close()
+            attempt, self._attempt = self._attempt, None
+            self._announce_missing(left)
+        if attempt is not None:
+            attempt.close()
 
     # --- an attempt that fails
 
@@ -256,19 +231,20 @@ class CoordinatorMeeting(Meeting):
         with self._changed:
             if attempt is not self._attempt:
                 return
-            number = self._attempt_number
-            self._ready = error is None
-            self._changed.notify_all()
+            if error is None:
+                self._ready.add(self._roster.me)
+                self._changed.notify_all()
+                return
         if isinstance(error, MpcSpearmanError) and self._is_for_coordinator(error):
-            self._find_cause(number, self._roster.me, error)
-        elif error is not None:
+            self._find_cause(attempt, self._roster.me, error)
+        else:
             self.fail(error)
 
-    def _find_cause(self, number: int, reporter: Party, error: MpcSpearmanError) -> None:
+    def _find_cause(self, attempt: Attempt, reporter: Party, error: MpcSpearmanError) -> None:
         """Find the party that caused a failed connection, unless it reports this itself within a second."""
 
         def over() -> bool:
-            return self._attempt_number != number or self._outcome is not None or self._failure is not None
+            return self._attempt is not attempt or self._outcome is not None or self._failure is not None
 
         with self._changed:
             if self._changed.wait_for(over, CAUSE_SECONDS):
@@ -277,9 +253,9 @@ class CoordinatorMeeting(Meeting):
         unreachable = isinstance(error, Unreachable)
         name = error.about[1] if unreachable and error.about is not None else lost_party(error)
         cause = next((peer for peer in self._roster.peers if peer.name == name), None)
-        seat = None if cause is None else self._seats.get(cause.number)
-        if seat is not None and not seat.control.answers():
-            self._vacate(seat.control, PeerDied(f"{cause} is gone"))
+        control = None if cause is None else self._joined.get(cause)
+        if control is not None and not control.answers():
+            self._part_with(control, PeerDied(f"{cause} is gone"))
         elif not self._settings.patient:
             self.fail(error)
         elif cause is not None and unreachable:
@@ -287,21 +263,18 @@ class CoordinatorMeeting(Meeting):
         else:
             time.sleep(_RETRY)
             if not over():
-                self._start_over(None)
+                self._end_attempt(None)
 
     # --- messages to the other parties
 
-    def _missing(self) -> Sequence[Party]:
-        seats = {peer: self._seats.get(peer.number) for peer in self._roster.peers}
-        return [peer for peer, seat in seats.items() if seat is None or seat.attempt != self._attempt_number]
-
     def _send_to_all(self, **message: Any) -> None:
-        for seat in self._seats.values():
-            seat.control.send(**message)
+        for control in self._joined.values():
+            control.send(**message)
 
-    def _announce_missing(self) -> None:
-        missing = [peer for peer in self._roster.peers if peer.number not in self._seats]
-        self._send_to_all(missing=[peer.number for peer in missing])
+    def _announce_missing(self, left: list[Any] | None = None) -> None:
+        """Send all who is missing and who left; end the meeting if all who are missing refuse the run."""
+        self._missing = missing = [peer for peer in self._roster.peers if peer not in self._joined]
+        self._send_to_all(missing=[peer.number for peer in missing], left=left)
         self._changed.notify_all()
         if missing and self._refusals.keys() >= {*missing}:
             self.fail(self._refusals[missing[0]])
@@ -315,8 +288,8 @@ class CoordinatorMeeting(Meeting):
         for control in controls:
             control.send(**self._outcome)
         end = time.monotonic() + (NOTICE_SECONDS if phase == "load" else _LATE_ARRIVALS)
-        expected = [peer for peer in self._roster.peers if peer.name != lost]
-        while time.monotonic() < end and any(peer.number not in self._seats for peer in expected):
+        expected = {peer for peer in self._roster.peers if peer.name != lost}
+        while time.monotonic() < end and not expected <= self._joined.keys():
             time.sleep(0.05)
         listener.close()
         if self._attempt is not None:

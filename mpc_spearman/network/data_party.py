@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from mpc_spearman.config import mismatch
 from mpc_spearman.errors import (
@@ -16,30 +16,27 @@ from mpc_spearman.errors import (
     Unreachable,
 )
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.attempt import Agree, Attempt, Contact, Settings, unreachable
+from mpc_spearman.network.attempt import Attempt, Settings, unreachable
 from mpc_spearman.network.control import Control, Message, unparsable
-from mpc_spearman.network.handshake import Greeting, Listener, Use, call
+from mpc_spearman.network.handshake import TOKEN, Greeting, Listener, Use, call
 from mpc_spearman.network.meeting import CAUSE_SECONDS, NOTICE_SECONDS, REPORT_INTERVAL, Meeting
 from mpc_spearman.network.tls import Closed
-from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.aborts import notice
 
-# Seconds between two attempts to reach the coordinator, and for which a party that failed waits until the
-# coordinator has its notice.
-_RETRY, _NOTICE_WAIT = 0.5, 2.0
+# Seconds between two attempts to reach the coordinator.
+_RETRY = 0.5
 
 
 class DataPartyMeeting(Meeting):
     """A data party's side."""
 
-    def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
-        super().__init__(roster, settings, agree)
-        self._missing_parties: tuple[Party, ...] = ()
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._coordinator_address = Address("", 0)
         self._listener: Listener | None = None
         self._address: Address | None = None
         self._control: Control | None = None
-        self._agreed: int | None = None  # the attempt in which this party has agreed with all
+        self._agreed: Attempt | None = None  # the attempt in which this party has agreed with all
         self._met = self._ending_known = False
 
     def attend(self, find: Callable[[], Address], fault: Exception | None) -> None:
@@ -52,7 +49,7 @@ class DataPartyMeeting(Meeting):
                 self._address = settings.advertise or Address(settings.listen.host, self._listener.port)
             while not self._met:
                 self._coordinator_address = find()
-                self._connect_to_coordinator(end, fault is None)
+                self._connect_to_coordinator(end, join=fault is None)
                 if fault is not None:
                     raise fault
                 self._wait_until(lambda: self._met or self._control is None, end)
@@ -60,12 +57,16 @@ class DataPartyMeeting(Meeting):
             if self._control is not None and not self._ending_known:
                 phase = "connect" if fault is None else "load"
                 self._control.send(stop=notice(error, self._roster.me.name, phase))
-            self._close(failed=True)
+            if self._attempt is not None:
+                self._attempt.close()
+            self._close()
+            if self._control is not None:
+                self._control.join()
             raise
-        self._close(failed=False)
+        self._close()
         self._report_ways()
 
-    def _connect_to_coordinator(self, end: float, join: bool) -> None:
+    def _connect_to_coordinator(self, end: float, *, join: bool) -> None:
         """Connect to the coordinator once it listens; with `join`, send this party's version and plan."""
         settings, coordinator, address = self._settings, self._roster.coordinator, self._coordinator_address
         next_report = time.monotonic() + 1
@@ -79,10 +80,11 @@ class DataPartyMeeting(Meeting):
                 with self._changed:  # messages wait for this lock until `_control` is set
                     self._departures.pop(coordinator, None)
                     self._control = Control(
-                        connection, coordinator, settings.timeout, self._on_message, self._on_lost, self.fail
+                        connection, coordinator, settings.timeout, self._on_message, self._on_lost
                     )
                     if join:
-                        self._control.send(join={"version": settings.version, "plan": settings.plan})
+                        description = {"version": settings.version, "plan": settings.plan}
+                        self._control.send(join={**description, "address": self._address})
                 return
             except (OSError, PeerTimeout) as error:
                 why = "it does not answer"
@@ -100,28 +102,32 @@ class DataPartyMeeting(Meeting):
                 next_report += REPORT_INTERVAL
             time.sleep(_RETRY)
 
-    def _missing(self) -> Sequence[Party]:
-        return self._missing_parties
+    def _close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        if self._control is not None:
+            self._control.finish()
 
     # --- messages of the coordinator
 
     def _on_message(self, control: Control, message: Message) -> None:
-        coordinator = self._roster.coordinator
+        parties = self._roster.parties
         with self._changed:
             if control is not self._control:
                 return
             if "missing" in message:
-                self._missing_parties = tuple(self._roster.parties[number] for number in message["missing"])
-            elif "all" in message:
-                if message["attempt"] == self._attempt_number and self._attempt is not None:
-                    self._attempt.begin(self._read_contacts(message["all"]))
-            elif "again" in message:
+                self._missing = [parties[number] for number in message["missing"]]
                 if message["left"] is not None:
                     number, name, phase = message["left"]
-                    self._note_departure(self._roster.parties[int(number)], str(name)[:150], str(phase)[:20])
-                self._prepare_attempt(control, int(message["again"]))
+                    self._note_departure(parties[int(number)], str(name)[:150], str(phase)[:20])
+                self._end_attempt()
+            elif "connect" in message:
+                self._end_attempt()
+                self._attempt = self._read_attempt(message)
+                self._attempt.begin()
             elif "met" in message:
-                self._met = message["met"] == self._attempt_number == self._agreed
+                agreed = self._agreed if self._agreed is self._attempt else None
+                self._met = agreed is not None and message["met"] == agreed.token.hex()
             elif "refused" in message:
                 self._ending_known = True
                 self.fail(self._refusal_error(message["refused"]))
@@ -129,26 +135,22 @@ class DataPartyMeeting(Meeting):
                 self._ending_known = True
                 self.fail(self._stop_error(message))
             else:
-                raise unparsable(coordinator)
+                raise unparsable(control.peer)
             self._changed.notify_all()
 
-    def _prepare_attempt(self, control: Control, number: int) -> None:
-        """End an earlier attempt, and send this party's address for the next one."""
-        before, self._attempt_number = self._attempt, number
-        self._attempt = Attempt(self._roster, self._settings, self._agree, self._on_attempt_end)
-        if before is not None:
-            before.close()
-        control.send(here=[number, Contact(self._address, self._attempt.token).to_json()])
+    def _end_attempt(self) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.close()
 
-    def _read_contacts(self, message: Message) -> dict[int, Contact]:
-        coordinator = self._roster.coordinator
-        contacts = {int(number): Contact.from_json(contact) for number, contact in message.items()}
-        if set(contacts) != {party.number for party in self._roster.parties}:
-            raise unparsable(coordinator)
-        return {
-            **contacts,
-            coordinator.number: Contact(self._coordinator_address, contacts[coordinator.number].token),
-        }
+    def _read_attempt(self, message: Message) -> Attempt:
+        token = bytes.fromhex(message["connect"])
+        if len(token) != TOKEN:
+            raise ValueError("no token")
+        addresses = map(Address.from_json, message["addresses"])
+        contacts = dict(zip(self._roster.parties, addresses, strict=True))
+        contacts[self._roster.coordinator] = self._coordinator_address
+        return Attempt(self._settings, token, contacts, self._on_attempt_end)
 
     def _refusal_error(self, refusal: Message | None) -> MpcSpearmanError:
         """Return the error for a refusal: the coordinator's version and plan, None for a second process."""
@@ -166,12 +168,14 @@ class DataPartyMeeting(Meeting):
             return unreachable(self._roster.parties[message["by"]], me, self._address)
         return error
 
-    def _on_lost(self, control: Control, error: MpcSpearmanError) -> None:
+    # --- what is lost, and what fails
+
+    def _on_lost(self, control: Control, error: Exception) -> None:
         """Note that the connection to the coordinator is lost; `attend` connects to it again."""
         with self._changed:
             if control is not self._control or self._met or self._ending_known:
                 return
-            self._control, self._missing_parties = None, ()
+            self._control, self._missing = None, ()
             self._changed.notify_all()
         if not self._settings.patient or not isinstance(error, NetworkError):
             self.fail(error)
@@ -181,14 +185,13 @@ class DataPartyMeeting(Meeting):
     def _on_attempt_end(self, attempt: Attempt, error: Exception | None) -> None:
         """Report to the coordinator whether this party's connections of an attempt succeeded."""
         with self._changed:
-            control, number = self._control, self._attempt_number
+            control, token = self._control, attempt.token.hex()
             if control is None or attempt is not self._attempt:
                 return
             if error is None:
-                self._agreed = number
-        if error is None:
-            control.send(ready=number)
-            return
+                self._agreed = attempt
+                control.send(ready=token)
+                return
         about = notice(error, self._roster.me.name, "connect")
         no_way_to_coordinator = about[:2] == (Unreachable.__name__, self._roster.coordinator.name)
         # The coordinator was reached before, so this party must correct its network. But a coordinator that
@@ -202,14 +205,4 @@ class DataPartyMeeting(Meeting):
         if not self._is_for_coordinator(error) or (no_way_to_coordinator and control.answers()):
             self.fail(error)
         else:
-            control.send(broken=[number, about])
-
-    def _close(self, *, failed: bool) -> None:
-        if self._listener is not None:
-            self._listener.close()
-        if failed and self._attempt is not None:
-            self._attempt.close()
-        if self._control is not None:
-            self._control.finish(_NOTICE_WAIT)
-            if failed:
-                self._control.join()
+            control.send(broken=[token, about])

@@ -12,18 +12,15 @@ import socket
 import ssl
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 
+from mpc_spearman.network.nested import Connection
 from mpc_spearman.network.sockets import hang_up
-from mpc_spearman.network.tls import Connection
 
 # Bytes that are passed on at a time.
 _BLOCK = 1 << 18
-# Connections of one party for one pair: one for each direction.
-_PER_PARTY = 2
 
 
 class Forwarding:
@@ -31,18 +28,11 @@ class Forwarding:
 
     def __init__(self, count: Callable[[int, int, int], None]) -> None:
         self._count = count
-        self._expected: Counter[tuple[int, int]] = Counter()
         self._waiting: dict[tuple[int, int], list[Connection]] = {}
         self._threads: list[threading.Thread] = []
         self._joined: list[Connection] = []
         self._over = False
         self._lock = threading.Lock()
-
-    def reserve(self, caller: int, to: int) -> bool:
-        """Count a connection of `caller` for `to`; return whether it is one of the two that are allowed."""
-        with self._lock:
-            self._expected[caller, to] += 1
-            return self._expected[caller, to] <= _PER_PARTY
 
     def install(self, caller: int, to: int, connection: Connection) -> None:
         """Join a connection to one of the other party's, now or when that arrives."""

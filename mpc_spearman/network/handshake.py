@@ -6,10 +6,10 @@ A connection starts with the TLS handshake, which authenticates both ends. Then 
 bytes
 =====  ==============================================================================
 8      ``MPCSPEAR``
-1      version of this format and of the meeting's messages, 4
+1      version of this format and of the meeting's messages, 5
 1      what the connection is for: :class:`Use`
 4      with ``FORWARD`` the number of the party to be connected with, big-endian
-16     the token that the called party sent at the meeting; zeros for ``MEET``
+16     the attempt's token, which the coordinator sent at the meeting; zeros for ``MEET``
 =====  ==============================================================================
 
 and receives one byte, :class:`Answer`.
@@ -32,11 +32,13 @@ from ipaddress import IPv4Address, ip_address, ip_network
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, NetworkError, PeerTimeout
 from mpc_spearman.network.addresses import Address, dial, listen_at
-from mpc_spearman.network.tls import Closed, Connection, Tls
+from mpc_spearman.network.nested import Connection
+from mpc_spearman.network.sockets import receive_exactly
+from mpc_spearman.network.tls import Closed, Tls
 from mpc_spearman.parties import Party
 
 _FORMAT = struct.Struct("!8sBBI16s")
-_MAGIC, _VERSION = b"MPCSPEAR", 4
+_MAGIC, _VERSION = b"MPCSPEAR", 5
 #: Bytes of a token.
 TOKEN = 16
 #: Seconds within which a caller must prove which party it is, and how many such callers may wait. If there
@@ -76,7 +78,7 @@ class Greeting:
         return _FORMAT.pack(_MAGIC, _VERSION, self.use, self.to, self.token)
 
     @classmethod
-    def unpack(cls, data: bytes) -> Greeting | None:
+    def unpack(cls, data: memoryview) -> Greeting | None:
         """Return the greeting in these bytes; None if they are not one."""
         magic, version, use, to, token = _FORMAT.unpack(data)
         if (magic, version) != (_MAGIC, _VERSION) or use not in tuple(Use):
@@ -88,23 +90,25 @@ class Greeting:
 Take = Callable[[Party, Greeting, Connection], None]
 
 
-def enter(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: str = "") -> Connection:
+def greet(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: str = "") -> Connection:
     """Return a TLS connection with `peer`, begun as the caller; it is closed on failure.
 
-    `raw` is connected, with a time-out; `host` is what was dialled, if anything. Raises `Closed` if the other
-    end dropped this caller for others, or is gone; `PeerTimeout`, `TlsError`, `HandshakeError` or
-    `NetworkError` if it does not answer, is somebody else or does not let this party in.
+    `raw` is connected, with a time-out; `host` is the name that was dialled, if any. Raises `Closed` if the
+    peer is gone, dropped this caller for others, or does not expect the connection yet; `PeerTimeout`,
+    `TlsError`, `HandshakeError` or `NetworkError` if it does not answer, is somebody else or does not let
+    this party in.
     """
-    connection: socket.socket | Connection = raw
+    connection: Connection = raw
     seconds = raw.gettimeout() or 0.0
     try:
-        _send_without_delay(raw)
         connection = tls.call(raw, peer, host)
         connection.sendall(greeting.pack())
-        answer = _receive_exactly(connection, 1)
-        if answer == bytes([Answer.TAKEN]):
+        answer = receive_exactly(connection, 1)[0]
+        if answer == Answer.TAKEN:
             raise HandshakeError("another process of this party has already joined")
-        if answer != bytes([Answer.WELCOME]):
+        if answer != Answer.WELCOME and greeting.use is not Use.MEET:
+            raise Closed(f"{peer} does not expect it")
+        if answer != Answer.WELCOME:
             raise NetworkError(
                 f"{peer} does not expect this party now: is {peer} in another run, or of another version?"
             )
@@ -124,37 +128,31 @@ def call(
     address: Address, seconds: float, tls: Tls, peer: Party, greeting: Greeting,
     proxy: Address | None = None, cancelled: Callable[[], bool] = lambda: False,
 ) -> Connection:  # fmt: skip
-    """Dial a party and begin a connection; again, if it had too many callers, until `cancelled` is true.
+    """Dial a party and greet it; again after `Closed`, until `seconds` are over or `cancelled` is true.
 
-    Raises as `dial` and `enter`; `Closed` if the party never accepts the connection.
+    Raises as `dial` and `greet`.
     """
     end = time.monotonic() + seconds
     while True:
         raw = dial(address, max(0.05, end - time.monotonic()), proxy)
         try:
-            return enter(raw, tls, peer, greeting, address.host)
+            return greet(raw, tls, peer, greeting, address.host)
         except Closed:
             if cancelled() or time.monotonic() + _RETRY > end:
                 raise
             time.sleep(_RETRY)
 
 
-def admit(
-    raw: socket.socket, tls: Tls, take: Take, peer: Party | None = None,
-    wanted: Callable[[], bool] = lambda: True,
-) -> None:  # fmt: skip
+def answer_call(raw: socket.socket, tls: Tls, take: Take, peer: Party | None = None) -> None:
     """Begin a connection as the called party, with `peer` or any party; it is closed on failure.
 
-    `wanted` is called once the caller has proved who it is; it returns whether to go on. Raises
-    `MpcSpearmanError` or `OSError` if the caller has not shown that it is a party of this run.
+    `raw` is connected, with a time-out. Raises `MpcSpearmanError` or `OSError` if the caller has not shown
+    that it is a party of this run, or is not let in.
     """
-    connection: socket.socket | Connection = raw
+    connection: Connection = raw
     try:
-        _send_without_delay(raw)
         connection, caller = tls.answer(raw, peer)
-        greeting = Greeting.unpack(_receive_exactly(connection, _FORMAT.size))
-        if not wanted():
-            raise Closed("too late")
+        greeting = Greeting.unpack(receive_exactly(connection, _FORMAT.size))
         if greeting is None:
             let_in(connection, Answer.UNEXPECTED)
         else:
@@ -228,7 +226,7 @@ class Listener:
             self._drop_callers(MOST_CALLERS - 1)
             with self._lock:
                 self._callers[handle] = time.monotonic() + self._patience, network_of(origin[0])
-            threading.Thread(target=self._admit, args=(raw, handle), name="caller", daemon=True).start()
+            threading.Thread(target=self._answer, args=(raw, handle), name="caller", daemon=True).start()
 
     def _drop_callers(self, most: int) -> None:
         """Drop callers whose time is over, then those of the network with most, until `most` remain."""
@@ -245,21 +243,27 @@ class Listener:
         ((most, _),) = Counter(origin for _, origin in self._callers.values()).most_common(1)
         return next(handle for handle, (_, origin) in self._callers.items() if origin == most)
 
-    def _admit(self, raw: socket.socket, handle: socket.socket) -> None:
-        def wanted() -> bool:
+    def _answer(self, raw: socket.socket, handle: socket.socket) -> None:
+        def still_waits() -> bool:
             with self._lock:
                 return self._callers.pop(handle, None) is not None
 
+        def take(caller: Party, greeting: Greeting, connection: Connection) -> None:
+            if not still_waits():
+                raise Closed("it was dropped")
+            self._take(caller, greeting, connection)
+
         try:
             raw.settimeout(self._patience)
-            admit(raw, self._tls, self._take, wanted=wanted)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small messages are sent at once
+            answer_call(raw, self._tls, take)
         except MpcSpearmanError as error:
             # Anyone can connect without a valid key: that must not stop the run.
             self._turned_away(error)
         except OSError:
             return
         finally:
-            wanted()
+            still_waits()
             handle.close()
 
 
@@ -269,19 +273,3 @@ def network_of(host: str) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
     return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
-
-
-def _receive_exactly(connection: Connection, size: int) -> bytes:
-    """Return exactly `size` received bytes; raise `Closed` if the connection ends before."""
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise Closed("closed by the other end")
-        data += part
-    return data
-
-
-def _send_without_delay(raw: socket.socket) -> None:
-    """Send small messages at once: otherwise a greeting waits 40 ms until the handshake is acknowledged."""
-    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,26 +1,25 @@
 """What both sides of a meeting have in common: messages and waiting.
 
-Every other party connects to the coordinator, and first sends its version and shared plan. The coordinator
-turns a party away if these differ from its own, or if another process of that party still answers. When all
-parties are there it begins an *attempt* (:mod:`mpc_spearman.network.attempt`): it sends all of them each
-other's addresses; each pair connects and agrees on a key, which depends on the plan. When all are ready the
-coordinator says that all have met.
+Every other party connects to the coordinator, and first sends its version, shared plan and address. The
+coordinator turns a party away if the first two differ from its own, or if another process of that party still
+answers. When all parties have joined it begins an *attempt* (:mod:`mpc_spearman.network.attempt`): it sends
+all of them the attempt's token and each other's addresses; each pair connects and agrees on a key, which
+depends on the plan. When all are ready the coordinator says that all have met.
 
 Until then, a party that is lost, leaves or makes a mistake ends only the attempt: all others learn which
 party it was and why, and the coordinator waits for it again. The meeting ends if every missing party has
-refused the run (`FINAL_ERRORS`). Messages carry their attempt's number; messages of earlier attempts are
+refused the run (`FINAL_ERRORS`). Messages about an attempt carry its token; those of an earlier one are
 ignored.
 
 The coordinator sends
 
-``missing``   which parties have not joined
-``again``     the number of the next attempt, and which party has ``left``, if any
-``all``       everybody's `Contact`, with the attempt's number: connect
-``met``       all have met
+``missing``   which parties have not joined, and which party has ``left``, if any; an earlier attempt is over
+``connect``   the token of an attempt, and everybody's ``addresses``
+``met``       the attempt's token: all have met
 ``refused``   the coordinator's version and plan, or null if another process has joined as this party
 ``stop``      an error's class, party and phase: the meeting is over for the receiver
 
-and a data party ``join``, ``here`` (its `Contact` for an attempt), ``ready``, ``broken`` and ``stop``.
+and a data party ``join``, ``ready`` and ``broken`` with the attempt's token, and ``stop``.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ from mpc_spearman.errors import (
     PolicyError,
     TlsError,
 )
-from mpc_spearman.network.attempt import Agree, Attempt, Settings
+from mpc_spearman.network.attempt import Attempt, Settings
 from mpc_spearman.network.handshake import Answer, Greeting, let_in
-from mpc_spearman.network.tls import Connection
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.network.nested import Connection
+from mpc_spearman.parties import Party
 from mpc_spearman.wire.aborts import from_notice
 from mpc_spearman.wire.meter import FORWARDED
 
@@ -61,33 +60,22 @@ _MOST_NOTES = 5
 
 
 class Meeting:
-    """Messages and waiting of both sides. `agree` is called in every attempt; the last one counts."""
+    """Messages and waiting of both sides."""
 
-    def __init__(self, roster: Roster, settings: Settings, agree: Agree) -> None:
-        self._roster, self._settings, self._agree = roster, settings, agree
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._roster = settings, settings.roster
         self._changed = threading.Condition()
         self._failure: Exception | None = None
-        self._attempt_number = 0
         self._attempt: Attempt | None = None
-        self._notes: set[str] = set()
+        self._missing: Sequence[Party] = ()  # parties that have not joined
         self._departures: dict[Party, str] = {}  # for each party that left and is not back: why
+        self._notes: set[str] = set()
 
     def fail(self, error: Exception) -> None:
         """Stop this party with an error; only the first one counts."""
         with self._changed:
             self._failure = self._failure or error
             self._changed.notify_all()
-
-    def _start_thread(self, task: Callable[..., None], *arguments: Any) -> None:
-        """Run a function in a new thread; an error there ends this party's meeting."""
-
-        def run() -> None:
-            try:
-                task(*arguments)
-            except Exception as error:
-                self.fail(error)
-
-        threading.Thread(target=run, name=task.__name__, daemon=True).start()
 
     def take(self, caller: Party, greeting: Greeting, connection: Connection) -> None:
         """Accept a connection of the present attempt."""
@@ -96,10 +84,6 @@ class Meeting:
             let_in(connection, Answer.UNEXPECTED)
         else:
             attempt.take(caller, greeting, connection)
-
-    def _missing(self) -> Sequence[Party]:
-        """Return the parties known to be missing."""
-        raise NotImplementedError
 
     def _wait_until(self, done: Callable[[], bool], end: float) -> None:
         """Wait until `done`, reporting now and then who is missing; raise the error that ends the wait."""
@@ -111,24 +95,22 @@ class Meeting:
                 if done():
                     return
                 self._changed.wait(0.5)
-            now, missing = time.monotonic(), self._missing()
-            if now > end and not done():
-                missing, seconds = missing or self._roster.peers, self._settings.join_timeout
-                never_joined = [peer for peer in missing if peer not in self._departures]
-                descriptions = [
-                    f"{peer}, which left with {self._departures[peer]},"
-                    if peer in self._departures
-                    else str(peer)
-                    for peer in missing
-                ]
-                hint = f". {JOIN_ADVICE}" if never_joined else ""
-                raise PartyMissing(
-                    f"{' and '.join(descriptions)} did not join within {seconds:g} s{hint}",
-                    (PartyMissing.__name__, (never_joined or missing)[0].name, "connect"),
-                )
+                now, missing, is_done = time.monotonic(), self._missing, done()
+            if now > end and not is_done:
+                raise self._missing_error(missing or self._roster.peers)
             if now > next_report and missing:
                 self._settings.say(f"waiting for {', '.join(map(str, missing))} to join")
                 next_report += REPORT_INTERVAL
+
+    def _missing_error(self, missing: Sequence[Party]) -> PartyMissing:
+        left = self._departures
+        never_joined = [peer for peer in missing if peer not in left]
+        names = [f"{peer}, which left with {left[peer]}," if peer in left else str(peer) for peer in missing]
+        hint = f". {JOIN_ADVICE}" if never_joined else ""
+        return PartyMissing(
+            f"{' and '.join(names)} did not join within {self._settings.join_timeout:g} s{hint}",
+            (PartyMissing.__name__, (never_joined or missing)[0].name, "connect"),
+        )
 
     def _note_departure(self, peer: Party, error: str, phase: str) -> None:
         self._departures[peer] = f"{error} in {phase}"
@@ -155,7 +137,7 @@ class Meeting:
         assert self._attempt is not None
         me = self._roster.me
         for pair, how in self._attempt.ways().items():
-            if how == FORWARDED and (me.number == 0 or me.name in pair):
+            if how == FORWARDED and (me == self._roster.coordinator or me.name in pair):
                 names = " and ".join(pair)
                 self._settings.say(f"what passes between {names} is forwarded by the coordinator's host")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -44,11 +45,6 @@ class Nested:
                 left = left[self._inner.write(left[:_INNER_RECORD]) :] if left else left
             self._flush()
 
-    def recv(self, size: int) -> bytes:
-        """Return up to `size` received bytes; none once the connection has ended."""
-        buffer = bytearray(size)
-        return bytes(buffer[: self.recv_into(memoryview(buffer))])
-
     def recv_into(self, buffer: memoryview) -> int:
         """Receive into a buffer; return how many bytes, 0 once the connection has ended."""
 
@@ -83,12 +79,6 @@ class Nested:
         """Close the connection."""
         self.outer.close()
 
-    def __enter__(self) -> Nested:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
     def _run_step(self, step: Callable[[], _T], end: float | None = None) -> _T:
         while True:
             try:
@@ -110,3 +100,7 @@ class Nested:
         data = self._leaving.read()
         if data:
             self.outer.sendall(data)
+
+
+#: A connection with another party: TLS (an `ssl.SSLSocket`), or TLS inside TLS.
+Connection = socket.socket | Nested

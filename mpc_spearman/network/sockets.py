@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from mpc_spearman.network.nested import Nested
+from mpc_spearman.network.nested import Connection, Nested
 
 # A payload shorter than this is sent together with its header, so that a small message is one packet.
 _SMALL = 1 << 14
@@ -25,8 +25,8 @@ class Sockets:
 
     def __init__(
         self,
-        sending: Mapping[int, socket.socket],
-        receiving: Mapping[int, socket.socket],
+        sending: Mapping[int, Connection],
+        receiving: Mapping[int, Connection],
         end: Callable[[], None] = lambda: None,
     ) -> None:
         self._sending, self._receiving, self._end = dict(sending), dict(receiving), end
@@ -42,15 +42,7 @@ class Sockets:
 
     def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
         """Return exactly `size` received bytes; call `on_arrival` whenever some arrive."""
-        connection, buffer = self._receiving[number], bytearray(size)
-        left = memoryview(buffer)
-        while left:
-            count = connection.recv_into(left)
-            if not count:
-                raise ConnectionResetError("closed by the peer")
-            on_arrival()
-            left = left[count:]
-        return memoryview(buffer).toreadonly()
+        return receive_exactly(self._receiving[number], size, on_arrival)
 
     def set_send_timeout(self, seconds: float) -> None:
         """From now on, fail a connection whose other end reads no byte for `seconds` (RFC 5482).
@@ -70,7 +62,25 @@ class Sockets:
         self._end()
 
 
-def hang_up(connection: socket.socket | Nested, seconds: float) -> None:
+def receive_exactly(
+    connection: Connection, size: int, on_arrival: Callable[[], None] = lambda: None
+) -> memoryview:
+    """Return exactly `size` received bytes; call `on_arrival` whenever some arrive.
+
+    `ConnectionResetError` if the connection ends before.
+    """
+    buffer = bytearray(size)
+    left = memoryview(buffer)
+    while left:
+        count = connection.recv_into(left)
+        if not count:
+            raise ConnectionResetError("closed by the peer")
+        on_arrival()
+        left = left[count:]
+    return memoryview(buffer).toreadonly()
+
+
+def hang_up(connection: Connection, seconds: float) -> None:
     """End a connection, within `seconds`, so that the peer can still read what was sent; do not close it.
 
     Closing a connection that holds unread bytes of the peer resets it, and a reset discards what the peer has

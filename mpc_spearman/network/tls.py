@@ -31,12 +31,10 @@ from cryptography.x509.oid import NameOID
 
 from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
 from mpc_spearman.identity import Identity, identity_text
-from mpc_spearman.network.nested import Nested
+from mpc_spearman.network.nested import Connection, Nested
 from mpc_spearman.network.sockets import hang_up
 from mpc_spearman.parties import Party
 
-#: A connection that a party uses: TLS, or TLS inside TLS.
-Connection = ssl.SSLSocket | Nested
 _LINGER_SECONDS = 1.0
 _POLICY_ADVICE = "see the policy for cryptography, such as FIPS mode or `update-crypto-policies --show`"
 _VALIDITY = datetime(1970, 1, 1), datetime(9999, 12, 31, 23, 59, 59)

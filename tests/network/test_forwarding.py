@@ -44,7 +44,6 @@ class Host:
         thread.join()
         ends[0].settimeout(None)
         self._undo.enter_context(own)
-        assert self.forwarding.reserve(caller, to)
         self.forwarding.install(caller, to, ends[0])
         return own
 
@@ -101,12 +100,6 @@ def test_the_last_bytes_arrive_before_the_end(host: Host) -> None:
         while part := reader.recv(100):
             said += part
         assert said == b"last words", number
-    assert not host.forwarding.reserve(2, 1)
-
-
-def test_no_more_than_two_of_a_pair(host: Host) -> None:
-    assert [host.forwarding.reserve(2, 1) for _ in range(4)] == [True, True, False, False]
-    assert host.forwarding.reserve(1, 2)
 
 
 def test_a_connection_that_comes_when_forwarding_has_ended_is_closed(host: Host) -> None:

@@ -1,4 +1,4 @@
-"""The lobby: parties meet in any order, may leave and come again, and all hear who left and why."""
+"""The lobby: parties meet in any order, may leave and come again, and all learn who left and why."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.network import control
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.attempt import DIRECT, FORWARDED, Attempt, Contact
+from mpc_spearman.network.attempt import DIRECT, FORWARDED, Attempt
 from mpc_spearman.network.coordinator import CoordinatorMeeting
-from mpc_spearman.network.handshake import Greeting, Use, enter
+from mpc_spearman.network.handshake import Greeting, Use, greet
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Party, Role
 from support import meetings
@@ -33,58 +33,55 @@ from support.processes import EVER, eventually
 Meet = Callable[..., meetings.Meeting]
 
 
-@pytest.mark.parametrize("order", [(C, B, A), (A, B, C), (B, C, A)], ids=str)
-def test_parties_meet_in_whatever_order_they_come(meet: Meet, order: tuple[Party, ...]) -> None:
-    run = meet()
+@pytest.mark.parametrize(
+    ("order", "listen"),
+    [
+        ((C, B, A), {}),
+        ((A, B, C), {B: ANYWHERE}),
+        ((B, C, A), {A: ANYWHERE}),
+        ((C, A, B), {A: ANYWHERE, B: ANYWHERE}),
+    ],
+    ids=str,
+)
+def test_parties_come_in_any_order_and_a_pair_without_listener_is_forwarded(
+    meet: Meet, order: tuple[Party, ...], listen: dict[Party, Address]
+) -> None:
+    run = meet(listen=listen)
     run.come_all(*order)
     met = run.wait()
     assert_connected(met)
-    assert {tuple(one.ways.values()) for one in met.values()} == {(DIRECT, DIRECT, DIRECT)}
-
-
-@pytest.mark.parametrize("listen", [{}, {B: ANYWHERE}, {A: ANYWHERE}, {A: ANYWHERE, B: ANYWHERE}], ids=len)
-def test_a_pair_is_connected_directly_where_one_of_them_can_be_dialled(
-    meet: Meet, listen: dict[Party, Address]
-) -> None:
-    run = meet(listen=listen)
-    run.come_all()
-    met = run.wait()
-    assert_connected(met)
-    how = DIRECT if listen else FORWARDED
-    assert {tuple(one.ways.items()) for one in met.values()} == {
-        ((("C", "B"), DIRECT), (("C", "A"), DIRECT), (("B", "A"), how))
+    way = DIRECT if listen else FORWARDED
+    assert {tuple(end.ways.items()) for end in met.values()} == {
+        ((("C", "B"), DIRECT), (("C", "A"), DIRECT), (("B", "A"), way))
     }
-    eventually(lambda: (run.carried[1, 2] > 0) == (not listen))
-    forwarded = "what passes between B and A is forwarded by the coordinator's host"
-    assert {forwarded in run.said[name] for name in met} == {not listen}
+    eventually(lambda: (run.forwarded[1, 2] > 0) == (not listen))
+    line = "what passes between B and A is forwarded by the coordinator's host"
+    assert {line in run.lines[name] for name in met} == {not listen}
 
 
 def test_many_sources_meet_each_as_it_can(meet: Meet) -> None:
     parties = (*PARTIES, Party("A2", Role.SOURCE, 3), Party("A3", Role.SOURCE, 4))
     run = meet(listen={parties[3]: ANYWHERE})
-    for party in reversed(parties):
-        run.come(party, parties=parties)
+    run.come_all(*reversed(parties), parties=parties)
     met = run.wait()
     assert_connected(met, parties)
-    ways = met["C"].ways
-    assert {pair for pair, how in ways.items() if how == FORWARDED} == {("B", "A"), ("B", "A3"), ("A", "A3")}
+    forwarded = {pair for pair, way in met["C"].ways.items() if way == FORWARDED}
+    assert forwarded == {("B", "A"), ("B", "A3"), ("A", "A3")}
 
 
 @pytest.mark.parametrize("patient", [True, False], ids=["between hosts", "started by one"])
-def test_a_party_that_cannot_take_part_tells_all_and_may_come_again(meet: Meet, patient: bool) -> None:
+def test_all_learn_why_a_party_cannot_take_part_and_wait_for_it(meet: Meet, patient: bool) -> None:
     run = meet()
-    for member in (C, B):
-        run.come(member, patient=patient)
-    run.seated(B)
+    run.come_all(C, B, patient=patient)
+    run.wait_until_joined(B)
     run.come(A, "first", fault=TableError("column 'salary'"), patient=patient)
-    assert str(run.wait("first")["first"]) == "column 'salary'"
+    assert str(run.error("first")) == "column 'salary'"
     if not patient:
-        for name, error in run.wait("C", "B").items():
-            assert name == "first" or error.about == ("TableError", "A", "load")
+        assert {run.error(name).about for name in "CB"} == {("TableError", "A", "load")}
         return
     for name in "CB":
-        eventually(lambda name=name: "A left: TableError in load; waiting for it again" in run.said[name])
-        assert "salary" not in str(run.said[name])
+        eventually(lambda name=name: "A left: TableError in load; waiting for it again" in run.lines[name])
+        assert "salary" not in str(run.lines[name])
     run.come(A)
     assert_connected(run.wait("C", "B", "A"))
 
@@ -98,10 +95,10 @@ def test_a_meeting_ends_once_all_missing_parties_refuse_the_run(meet: Meet, erro
     time.sleep(0.2)
     assert not run.met.keys() - {"first"}  # B is missing too, and may come
     run.come(B)
-    for name, ended in run.wait("C", "B").items():
-        assert name == "first" or isinstance(ended, PeerFailed), ended
-        assert name == "first" or ended.about == (error.__name__, "A", "load")
-    assert f"A left: {error.__name__} in load" in run.said["C"]  # and nobody waits for it again
+    for name in "CB":
+        assert isinstance(run.error(name), PeerFailed)
+        assert run.error(name).about == (error.__name__, "A", "load")
+    assert f"A left: {error.__name__} in load" in run.lines["C"]  # and nobody waits for it again
 
 
 def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) -> None:
@@ -110,30 +107,32 @@ def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) 
     run.come(A, "first", fault=PolicyError("policy.loss"))
     eventually(lambda: hub._departures)
     run.come(A)
-    run.seated(A)
+    run.wait_until_joined(A)
     run.come(B)
     assert_connected(run.wait("C", "B", "A"))
 
 
 def test_a_coordinator_that_announces_the_end_too_early_is_ignored(meet: Meet) -> None:
-    lies: list[int] = []
+    tokens: list[str] = []
 
     class Lying(CoordinatorMeeting):
         def _hold_attempt(self) -> None:
-            self._send_to_all(met=self._attempt_number)
-            lies.append(self._attempt_number)
+            tokens.append(bytes(16).hex())
+            if len(tokens) == 1:  # an attempt to which nobody can connect
+                self._send_to_all(connect=tokens[0], addresses=[None] * 3)
+            self._send_to_all(met=tokens[0])
             time.sleep(0.2)
 
     run = meet()
     run.come(C, coordinator=Lying)
     run.come_all(A, B)
-    eventually(lambda: len(lies) == 3)  # the first of which all have heard by then
+    eventually(lambda: len(tokens) == 3)  # by then all have received the first
     assert not run.met
     run.sides["C"].fail(PartyMissing("over", ("PartyMissing", "A", "connect")))
-    assert set(run.classes().values()) == {"PartyMissing"}
+    assert {type(error).__name__ for error in run.wait().values()} == {"PartyMissing"}
 
 
-def test_of_missing_parties_it_is_said_which_had_left_and_why(meet: Meet) -> None:
+def test_the_error_for_missing_parties_says_which_had_left_and_why(meet: Meet) -> None:
     run = meet()
     hub: Any = run.come(C)
     run.come(B, "first", fault=TableError("x"))
@@ -152,18 +151,17 @@ def test_a_coordinator_that_cannot_take_part_tells_all(meet: Meet) -> None:
     run = meet()
     run.come_all(A, B)
     run.come(C, fault=TableError("x"))
-    for name, error in run.wait().items():
-        assert name == "C" or error.about == ("TableError", "C", "load")
+    assert {run.error(name).about for name in "AB"} == {("TableError", "C", "load")}
 
 
-def at_the_attempt(monkeypatch: pytest.MonkeyPatch, held: threading.Event) -> list[Attempt]:
-    """Hold every party's first attempt before it connects to anyone; return these attempts."""
+def hold_attempts(monkeypatch: pytest.MonkeyPatch, until: threading.Event) -> list[Attempt]:
+    """Hold every party's attempts before it connects to anyone; return the attempts so far."""
     begun: list[Attempt] = []
     connect = Attempt._connect
 
     def connect_late(self: Attempt) -> None:
         begun.append(self)
-        held.wait(EVER)
+        until.wait(EVER)
         connect(self)
 
     monkeypatch.setattr(Attempt, "_connect", connect_late)
@@ -175,69 +173,67 @@ def at_the_attempt(monkeypatch: pytest.MonkeyPatch, held: threading.Event) -> li
 def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
     meet: Meet, monkeypatch: pytest.MonkeyPatch, lost: Party, ends: bool
 ) -> None:
-    held = threading.Event()
-    begun = at_the_attempt(monkeypatch, held)
+    go_on = threading.Event()
+    begun = hold_attempts(monkeypatch, go_on)
     run = meet()
     for member in PARTIES:
         run.come(member, patient=not ends or member is not lost)
     eventually(lambda: len(begun) == 3)
-    tokens = {one.token for one in begun}
     hub: Any = run.sides["C"]
-    hub._seats[lost.number].control._connection.shutdown(socket.SHUT_RDWR)
+    hub._joined[lost]._connection.shutdown(socket.SHUT_RDWR)
     others = [member.name for member in PARTIES if member is not lost]
     line = f"{lost.name} left: PeerDied in connect; waiting for it again"
-    eventually(lambda: all(line in run.said[name] for name in others))
-    held.set()
+    eventually(lambda: all(line in run.lines[name] for name in others))
+    go_on.set()
     if ends:
         run.come(lost, "again")
     met = run.wait(*others, "again" if ends else lost.name)
     assert_connected({**met, lost.name: met["again"]} if ends else met)
-    assert hub._attempt_number == 1
-    assert len(tokens | {one.token for one in begun}) == 6  # those of the second attempt are new
+    assert [len({attempt.token for attempt in attempts}) for attempts in (begun[:3], begun)] == [1, 2]
 
 
 def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
     run = meet()
     monkeypatch.setattr(control, "_ANSWER_SECONDS", 1.0)
     run.come_all(C, B)
-    run.seated(B)
-    raw = socket.create_connection((run.address.host, run.address.port), 20.0)
-    own: Any = run.sides["B"]
-    frozen = enter(raw, tls("A"), C, Greeting(Use.MEET))
-    said = {"version": "1", "plan": own._settings.plan}
-    frozen.sendall(json.dumps({"join": said}).encode() + b"\n")
-    hub: Any = run.sides["C"]
-    eventually(lambda: A.number in hub._seats)
+    run.wait_until_joined(B)
+    raw = socket.create_connection(run.address, 20.0)
+    b: Any = run.sides["B"]
+    frozen = greet(raw, tls("A"), C, Greeting(Use.MEET))
+    description = {"version": "1", "plan": b._settings.plan, "address": None}
+    frozen.sendall(json.dumps({"join": description}).encode() + b"\n")
+    run.wait_until_joined(A)
     began = time.monotonic()
     run.come(A)
     assert_connected(run.wait())
     assert time.monotonic() - began > 0.9
     frozen.close()
-    assert "A left: PeerTimeout in connect; waiting for it again" in run.said["B"]
+    assert "A left: PeerTimeout in connect; waiting for it again" in run.lines["B"]
 
 
-def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = threading.Event()
-    begun = at_the_attempt(monkeypatch, held)
+def test_messages_and_connections_of_an_earlier_attempt_are_ignored(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    begun = hold_attempts(monkeypatch, go_on)
     run = meet()
     run.come_all()
     eventually(lambda: len(begun) == 3)
+    earlier = bytes(16).hex()
     hub: Any = run.sides["C"]
-    seat = hub._seats[A.number]
-    hub._on_message(seat.control, {"ready": 7})
-    assert not seat.ready
-    hub._on_message(seat.control, {"here": [7, Contact(None, bytes(16)).to_json()]})
-    assert seat.attempt == 0
+    hub._on_message(hub._joined[A], {"ready": earlier})
+    hub._on_message(hub._joined[A], {"broken": [earlier, ["PeerDied", "B", "connect"]]})
+    assert not hub._ready
     side: Any = run.sides["A"]
-    side._on_message(side._control, {"met": 7})
-    side._on_message(side._control, {"attempt": 7, "all": {}})
+    side._on_message(side._control, {"met": earlier})
     assert not side._met
-    for place in (hub, side):
-        stale, other = socket.socketpair()
-        with stale, other, pytest.raises(Closed):
-            place.take(B, Greeting(Use.SEND, token=bytes(16)), stale)
-    held.set()
+    for end in (hub, side):
+        stale, peers_end = socket.socketpair()
+        with stale, peers_end, pytest.raises(Closed):
+            end.take(B, Greeting(Use.SEND, token=bytes(16)), stale)
+    go_on.set()
     assert_connected(run.wait())
+    assert len(begun) == 3
 
 
 @pytest.mark.parametrize(
@@ -246,15 +242,17 @@ def test_messages_of_an_earlier_round_are_dropped(meet: Meet, monkeypatch: pytes
 def test_a_party_with_another_plan_ends_and_may_join_again(meet: Meet, mistaken: dict[str, str]) -> None:
     run = meet()
     run.come_all(C, B)
-    run.seated(B)
+    run.wait_until_joined(B)
     run.come(A, "mistaken", **mistaken)
-    error = run.wait("mistaken")["mistaken"]
+    error = run.error("mistaken")
     expected = "PlanMismatch" if "plan" in mistaken else "HandshakeError"
     assert type(error).__name__ == expected
     if "plan" in mistaken:
         assert 'reveal: "ranking" here, absent there' in str(error)
     for name in "CB":
-        eventually(lambda name=name: f"A left: {expected} in connect; waiting for it again" in run.said[name])
+        eventually(
+            lambda name=name: f"A left: {expected} in connect; waiting for it again" in run.lines[name]
+        )
     run.come(A)
     assert_connected(run.wait("C", "B", "A"))
 
@@ -264,4 +262,4 @@ def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Mee
     run.come_all()
     assert_connected(run.wait())
     run.come(A, "second", join_timeout=0.5)
-    assert type(run.wait()["second"]).__name__ == "PartyMissing"
+    assert type(run.error("second")).__name__ == "PartyMissing"

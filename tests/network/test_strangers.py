@@ -19,11 +19,11 @@ from mpc_spearman.errors import HandshakeError, MpcSpearmanError
 from mpc_spearman.identity import Identity
 from mpc_spearman.network import coordinator, handshake
 from mpc_spearman.network.addresses import Address
-from mpc_spearman.network.attempt import Attempt, Settings
+from mpc_spearman.network.attempt import Settings
 from mpc_spearman.network.control import LONGEST, Control
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.handshake import Answer, Greeting, Use, enter, network_of
+from mpc_spearman.network.handshake import MOST_CALLERS, Answer, Greeting, Use, greet, network_of
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Roster
 from support.meetings import KEYS, PARTIES, Meeting, assert_connected, tls
@@ -33,24 +33,23 @@ from support.processes import EVER, eventually, resident
 Meet = Callable[..., Meeting]
 
 
-def knock(address: Address, said: bytes) -> socket.socket:
-    stranger = socket.create_connection((address.host, address.port), EVER)
+def knock(address: Address, first_bytes: bytes) -> socket.socket:
+    stranger = socket.create_connection(address, EVER)
     with suppress(OSError):
-        stranger.sendall(said)
+        stranger.sendall(first_bytes)
     return stranger
 
 
 @pytest.mark.parametrize("strangers", [40, pytest.param(1000, marks=pytest.mark.long)])
 def test_strangers_at_the_door_do_not_disturb_a_meeting(meet: Meet, strangers: int) -> None:
     run = meet()
-    run.come(C)
-    run.come(B)
+    run.come_all(C, B)
     greeting = Greeting(Use.MEET).pack()
+    hello = b"\x16\x03\x01\xff\xff" + os.urandom(200)  # as TLS begins
     for i in range(strangers):
-        hello = b"\x16\x03\x01\xff\xff" + os.urandom(200)  # as TLS begins
-        said = [os.urandom(1 + i % 300), greeting, greeting[:-1], hello, b""]
+        first_bytes = [os.urandom(1 + i % 300), greeting, greeting[:-1], hello, b""]
         # Closes at once, with or without a reset; none waits for an answer.
-        knock(run.address, said[i % 5]).close()
+        knock(run.address, first_bytes[i % 5]).close()
     run.come(A)
     assert_connected(run.wait())
 
@@ -62,56 +61,59 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_silent_strangers_delay_nobody(meet: Meet) -> None:
+def test_silent_strangers_delay_nobody_and_take_little_memory_and_few_threads(meet: Meet) -> None:
     run = meet()
+    threads = threading.active_count()
     run.come(C)
-    # Three times as many as are let in at the same time: the oldest have to go.
-    silent = [knock(run.address, b"MPC" if i % 2 else b"") for i in range(3 * handshake.MOST_CALLERS)]
-    run.come(B)
-    run.come(A)
-    assert_connected(run.wait())
-    for stranger in silent:
-        stranger.close()
+    with ExitStack() as strangers:
+        # Three times as many as are let in at the same time: the oldest have to go.
+        for i in range(3 * MOST_CALLERS):
+            strangers.enter_context(knock(run.address, b"MPC" if i % 2 else b""))
+            if i == MOST_CALLERS:
+                before = resident()
+        # The threads of those that were dropped end a moment later.
+        eventually(lambda: threading.active_count() - threads < MOST_CALLERS + 20)
+        assert resident() - before < 20_000_000
+        run.come_all(B, A)
+        assert_connected(run.wait())
 
 
 @pytest.mark.usefixtures("patient")
 def test_a_flooding_host_keeps_out_no_party_at_another_address(meet: Meet) -> None:
     run = meet()
     run.come(C)
-    at = run.address.host, run.address.port
-    slow = [socket.create_connection(at, EVER) for _ in (B, A)]
-    crowd = [socket.create_connection(at, EVER, ("127.0.0.2", 0)) for _ in range(3 * handshake.MOST_CALLERS)]
-    for stranger in crowd[: 2 * handshake.MOST_CALLERS]:
+    slow = [socket.create_connection(run.address, EVER) for _ in (B, A)]
+    crowd = [socket.create_connection(run.address, EVER, ("127.0.0.2", 0)) for _ in range(3 * MOST_CALLERS)]
+    for stranger in crowd[: 2 * MOST_CALLERS]:
         assert stranger.recv(1) == b""  # dropped, since others have come
     for raw, member in zip(slow, (B, A), strict=True):
-        enter(raw, tls(member.name), C, Greeting(Use.MEET)).close()
+        greet(raw, tls(member.name), C, Greeting(Use.MEET)).close()
     for stranger in crowd:
         stranger.close()
-    run.come(B)
-    run.come(A)
+    run.come_all(B, A)
     assert_connected(run.wait())
 
 
-def test_a_party_that_calls_and_says_nothing_holds_two_connections_at_most(meet: Meet) -> None:
+def test_a_party_that_sends_nothing_holds_two_connections_at_most(meet: Meet) -> None:
     run = meet()
-    run.come(C)
-    at = run.address.host, run.address.port
-    call = lambda: enter(socket.create_connection(at, EVER), tls("A"), C, Greeting(Use.MEET))  # noqa: E731
-    kept = [call(), call()]
-    hub: Any = run.sides["C"]
+    hub: Any = run.come(C)
+
+    def connect() -> Any:
+        return greet(socket.create_connection(run.address, EVER), tls("A"), C, Greeting(Use.MEET))
+
+    connections = [connect(), connect()]
     eventually(lambda: len(hub._controls) == 2)
     with pytest.raises(HandshakeError):
-        call()
-    for connection in kept:
+        connect()
+    for connection in connections:
         connection.close()
     eventually(lambda: all(control.over for control in hub._controls))
-    for member in (B, A):
-        run.come(member)
+    run.come_all(B, A)
     assert_connected(run.wait())
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "same"),
     [
         ("192.0.2.1", "192.0.2.2", False),
         ("192.0.2.1", "::ffff:192.0.2.1", True),
@@ -121,39 +123,20 @@ def test_a_party_that_calls_and_says_nothing_holds_two_connections_at_most(meet:
         ("fe80::1%eth0", "fe80::2%eth0", True),
     ],
 )
-def test_strangers_are_counted_by_what_they_cannot_change_of_their_address(
-    one: str, other: str, same: bool
+def test_a_callers_network_is_the_part_of_its_address_that_it_cannot_change(
+    first: str, second: str, same: bool
 ) -> None:
-    assert (network_of(one) == network_of(other)) == same
+    assert (network_of(first) == network_of(second)) == same
 
 
-def test_memory_and_threads_do_not_grow_with_strangers(meet: Meet) -> None:
-    run = meet()
-    threads = threading.active_count()
-    run.come(C)
-    with ExitStack() as strangers:
-        for i in range(3 * handshake.MOST_CALLERS):
-            strangers.enter_context(knock(run.address, b"MPC"))
-            if i == handshake.MOST_CALLERS:
-                before = resident()
-        # Those whose caller was dropped end a moment later.
-        eventually(lambda: threading.active_count() - threads < handshake.MOST_CALLERS + 20)
-        assert resident() - before < 20_000_000
-    run.come(B)
-    run.come(A)
-    assert_connected(run.wait())
-
-
-def test_who_takes_its_time_is_dropped() -> None:
-    dropped: list[MpcSpearmanError] = []
-
+def test_a_caller_that_takes_its_time_is_dropped() -> None:
     def take(*_: Any) -> None:
         pytest.fail("a stranger was let in")
 
-    here = handshake.Listener(Address("127.0.0.1", 0), tls("C"), take, dropped.append, patience=1.0)
-    slow = knock(Address("127.0.0.1", here.port), b"")
+    listener = handshake.Listener(Address("127.0.0.1", 0), tls("C"), take, lambda error: None, patience=1.0)
+    slow = knock(Address("127.0.0.1", listener.port), b"")
 
-    def said() -> bool:
+    def is_dropped() -> bool:
         try:
             slow.sendall(b"M")
         except OSError:
@@ -161,38 +144,34 @@ def test_who_takes_its_time_is_dropped() -> None:
         return False
 
     try:
-        eventually(said)
-        assert not here._callers
+        eventually(is_dropped)
+        assert not listener._callers
     finally:
         slow.close()
-        here.close()
+        listener.close()
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["of no key", "that knows the coordinator's key"])
-def test_a_stranger_is_turned_away_and_a_meeting_goes_on(meet: Meet, known: bool) -> None:
+@pytest.mark.parametrize("knows", [False, True], ids=["of no key", "that knows the coordinator's key"])
+def test_a_stranger_is_turned_away_and_a_meeting_goes_on(meet: Meet, knows: bool) -> None:
     run, stranger = meet(), Identity.new()
-    run.come(C)
-    run.come(B)
-    run.come(A, "stranger", tls=tls("A", own=stranger, **({} if known else {"C": Identity.new()})))
-    assert run.classes("stranger") == {"stranger": "UnknownKey"}
-    if known:
+    run.come_all(C, B)
+    run.come(A, "stranger", tls=tls("A", own=stranger, **({} if knows else {"C": Identity.new()})))
+    assert type(run.error("stranger")).__name__ == "UnknownKey"
+    if knows:
         assert str(run.met["stranger"]) == f"C's plan lacks our key {stranger}"
-        eventually(
-            lambda: "a connection was turned away: a caller's key is not in this plan" in run.said["C"]
-        )
+        line = "a connection was turned away: a caller's key is not in this plan"
+        eventually(lambda: line in run.lines["C"])
     run.come(A)
     assert_connected(run.wait("A", "B", "C"))
 
 
-def test_a_party_is_identified_by_its_key_whatever_it_says(meet: Meet) -> None:
-    """B's key, in A's place: at C there are two of B, and nobody is A."""
+def test_a_party_is_identified_by_its_key_whatever_it_claims(meet: Meet) -> None:
+    """B's key, in A's place: at C there are two processes of B, and none of A."""
     run = meet()
-    run.come(C)
-    run.come(B)
-    hub: Any = run.sides["C"]
-    eventually(lambda: B.number in hub._seats)
+    run.come_all(C, B)
+    run.wait_until_joined(B)
     run.come(A, "posing", tls=tls("A", own=KEYS["B"]))
-    assert run.classes("posing") == {"posing": "HandshakeError"}
+    assert type(run.error("posing")).__name__ == "HandshakeError"
     run.come(A)
     assert_connected(run.wait("A", "B", "C"))
 
@@ -207,7 +186,21 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
         far.sendall(answer)
         far.shutdown(socket.SHUT_WR)
         with pytest.raises((MpcSpearmanError, Closed)):
-            enter(near, tls("A"), C, Greeting(Use.MEET))
+            greet(near, tls("A"), C, Greeting(Use.MEET))
+
+
+KEYS_OF_MESSAGES = [
+    "join",
+    "ready",
+    "broken",
+    "stop",
+    "missing",
+    "left",
+    "connect",
+    "addresses",
+    "met",
+    "refused",
+]
 
 
 @settings(max_examples=60)
@@ -221,38 +214,41 @@ def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
             ),
             max_leaves=6,
         ).map(lambda value: json.dumps(value).encode()),
-        st.tuples(
-            st.sampled_from(
-                [
-                    *("join", "here", "ready", "broken", "stop"),
-                    *("all", "again", "met", "missing", "refused", "number"),
-                ]
-            ),
-            st.sampled_from([None, [], {}, 7, "x", ["TableError", "A", "load"], {"contact": []}]),
-        ).map(lambda pair: json.dumps(dict([pair])).encode()),
+        st.dictionaries(
+            st.sampled_from(KEYS_OF_MESSAGES),
+            st.sampled_from([None, [], {}, 7, "x", "00" * 16, ["TableError", "A", "load"], [None] * 3]),
+            min_size=1,
+            max_size=2,
+        ).map(lambda message: json.dumps(message).encode()),
         st.tuples(
             st.sampled_from(["Unreachable", "TableError", "x", []]),
             st.sampled_from(["A", "C", "x", None, {}]),
             st.sampled_from(["connect", "x", 1]),
             st.sampled_from([None, 0, 1, 2, 3, -1, 1.5, "A", []]),
-        ).map(lambda said: json.dumps({"stop": said}).encode()),
+        ).map(lambda notice: json.dumps({"stop": notice}).encode()),
     )
 )
 @pytest.mark.parametrize("side", [CoordinatorMeeting, DataPartyMeeting])
-def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> None:
+def test_any_message_at_the_meeting_is_our_own_error(side: Any, data: bytes) -> None:
     me, peer = (C, A) if side is CoordinatorMeeting else (A, C)
-    own = Settings(tls(me.name), "{}", "1", EVER, EVER, lambda text: None)
-    agree = lambda sockets, ways: None  # noqa: E731
-    carried = [lambda low, high, size: None] if side is CoordinatorMeeting else []
-    one = side(Roster(PARTIES, me), own, agree, *carried)
+    own = Settings(
+        Roster(PARTIES, me),
+        tls(me.name),
+        "{}",
+        "1",
+        EVER,
+        EVER,
+        lambda text: None,
+        lambda sockets, ways: None,
+    )
+    meeting = side(own, *([lambda low, high, size: None] if side is CoordinatorMeeting else []))
     near, far = socket.socketpair()
-    lost: list[MpcSpearmanError] = []
-    with one._changed:
-        one._control = control = Control(
-            near, peer, EVER, one._on_message, lambda control, error: lost.append(error), lost.append
+    lost: list[Exception] = []
+    with meeting._changed:
+        meeting._control = control = Control(
+            near, peer, EVER, meeting._on_message, lambda control, error: lost.append(error)
         )
-        one._attempt = Attempt(Roster(PARTIES, me), own, agree, lambda own, error: None)
-    far.sendall(said + b"\n")
+    far.sendall(data + b"\n")
     far.shutdown(socket.SHUT_WR)
     control.join()
     far.close()
@@ -262,10 +258,8 @@ def test_any_message_at_the_meeting_is_our_own_error(side: Any, said: bytes) -> 
 
 def test_a_message_without_end_is_refused() -> None:
     near, far = socket.socketpair()
-    lost: list[MpcSpearmanError] = []
-    control = Control(
-        near, A, EVER, lambda *said: None, lambda control, error: lost.append(error), lost.append
-    )
+    lost: list[Exception] = []
+    control = Control(near, A, EVER, lambda *message: None, lambda control, error: lost.append(error))
     with far:
         far.sendall(bytes(LONGEST + 1))
         far.shutdown(socket.SHUT_WR)
@@ -273,24 +267,33 @@ def test_a_message_without_end_is_refused() -> None:
     assert "cannot parse" in str(lost[0])
 
 
-def test_two_connections_of_one_direction_are_one_too_many(meet: Meet) -> None:
+def test_an_attempt_takes_each_connection_once_and_none_that_is_direct_to_forward(meet: Meet) -> None:
     run = meet()
-    for member in PARTIES:
-        run.come(member)
+    run.come_all()
     assert_connected(run.wait())
     hub: Any = run.sides["C"]
     token = hub._attempt.token
     for greeting, answer in (
         (Greeting(Use.SEND, 0, token), Answer.TAKEN),
+        (Greeting(Use.SEND, 1, token), Answer.TAKEN),
         (Greeting(Use.SEND, 0, bytes(16)), Answer.UNEXPECTED),
-        (Greeting(Use.FORWARD, 1, token), Answer.UNEXPECTED),  # they are direct
+        (Greeting(Use.FORWARD, 1, token), Answer.UNEXPECTED),
         (Greeting(Use.FORWARD, 2, token), Answer.UNEXPECTED),
     ):
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
+        near, far = socket.socketpair()
+        with near, far:
             with pytest.raises(Closed):
-                hub.take(A, greeting, ours)
-            assert theirs.recv(1) == bytes([answer])
+                hub.take(A, greeting, near)
+            assert far.recv(1) == bytes([answer])
+
+
+def test_an_attempt_forwards_two_connections_of_a_pair_and_no_third(meet: Meet) -> None:
+    run = meet(listen={})
+    run.come_all()
+    assert_connected(run.wait())
+    hub: Any = run.sides["C"]
+    for caller, to in ((A, 1), (B, 2)):
+        assert hub._attempt._answer_to(caller, Greeting(Use.FORWARD, to, hub._attempt.token)) is Answer.TAKEN
 
 
 def test_a_token_is_in_no_repr() -> None:

@@ -10,18 +10,14 @@ from typing import Any
 
 import pytest
 
-from mpc_spearman.errors import (
-    PeerFailed,
-    TableError,
-    Unreachable,
-)
+from mpc_spearman.errors import PeerFailed, TableError, Unreachable
 from mpc_spearman.network import data_party
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Attempt
 from mpc_spearman.network.control import Control
 from mpc_spearman.parties import Party
 from support import meetings
-from support.meetings import PARTIES, assert_connected
+from support.meetings import assert_connected
 from support.memory_network import A, B, C
 from support.processes import EVER, eventually
 
@@ -31,23 +27,23 @@ Meet = Callable[..., meetings.Meeting]
 def test_a_coordinator_that_does_not_come_is_named(meet: Meet) -> None:
     run = meet()
     run.come(B, where=Address("127.0.0.1", 9), join_timeout=2.5)
-    error = run.wait()["B"]
+    error = run.error("B")
     assert str(error).startswith("C (coordinator) cannot be reached at 127.0.0.1:9 (Connection refused) in")
     assert error.about == ("PartyMissing", "C", "connect")
-    assert any("waiting for C (coordinator) at 127.0.0.1:9" in line for line in run.said["B"])
+    assert any("waiting for C (coordinator) at 127.0.0.1:9" in line for line in run.lines["B"])
 
 
 def test_a_party_that_cannot_be_reached_stops_and_may_come_again(meet: Meet) -> None:
     run = meet(timeout=5.0)
     run.come_all(C, A)
-    run.seated(A)
+    run.wait_until_joined(A)
     run.come(B, "mistaken", advertise=Address("127.0.0.1", 9))
-    error = run.wait("mistaken")["mistaken"]
+    error = run.error("mistaken")
     assert type(error) is Unreachable
     assert error.about == ("Unreachable", "B", "connect")
     assert str(error).startswith("A (source) cannot reach B (target) at 127.0.0.1:9")
     assert "lost" not in str(error)
-    eventually(lambda: "B left: Unreachable in connect; waiting for it again" in run.said["A"])
+    eventually(lambda: "B left: Unreachable in connect; waiting for it again" in run.lines["A"])
     run.come(B)
     assert_connected(run.wait("C", "B", "A"))
 
@@ -61,7 +57,7 @@ def cut(meet: Meet) -> Iterator[meetings.Meeting]:
     run.come(A, "cut", where=Address("127.0.0.1", listener.getsockname()[1]))
     near, _ = listener.accept()
     listener.close()  # A's later connections are refused
-    far = socket.create_connection((run.address.host, run.address.port))
+    far = socket.create_connection(run.address)
     threads = [threading.Thread(target=pass_on, args=pair) for pair in ((near, far), (far, near))]
     for thread in threads:
         thread.start()
@@ -73,8 +69,15 @@ def cut(meet: Meet) -> Iterator[meetings.Meeting]:
     far.close()
 
 
-def test_who_reaches_the_coordinator_once_and_not_again_ends(cut: meetings.Meeting) -> None:
-    error = cut.wait("cut")["cut"]
+def pass_on(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(4096):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+def test_a_party_that_reaches_the_coordinator_only_once_ends(cut: meetings.Meeting) -> None:
+    error = cut.error("cut")
     assert type(error) is Unreachable
     assert str(error).startswith("A (source) cannot reach C (coordinator)")
     assert "an earlier connection to it worked" in str(error)
@@ -89,25 +92,18 @@ def test_a_coordinator_that_stops_while_a_party_dials_it_says_why(
     hub: Any = cut.sides["C"]
     eventually(lambda: hub._attempt is not None)
     hub.fail(TableError("column 'x'"))
-    error = cut.wait("cut")["cut"]
+    error = cut.error("cut")
     assert type(error) is PeerFailed
     assert str(error) == "party C stopped in phase connect: its table was refused (TableError)"
 
 
-def pass_on(one: socket.socket, other: socket.socket) -> None:
-    with suppress(OSError):
-        while data := one.recv(4096):
-            other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
-
-
-def test_a_party_that_says_nothing_more_is_lost(meet: Meet) -> None:
+def test_a_party_that_sends_nothing_more_is_lost(meet: Meet) -> None:
     run, over = meet(timeout=2.5), threading.Event()
-    for member in (A, B):  # in whose one thread keep-alives are sent as well; neither connects before C comes
+    for member in (A, B):  # whose one thread sends keep-alives too; neither connects before C comes
         silent: Any = run.come(member, patient=False)
-        silent._on_message = lambda *said: over.wait(EVER)
+        silent._on_message = lambda control, message: over.wait(EVER)
     run.come(C, patient=False)
-    error = run.wait("C")["C"]
+    error = run.error("C")
     over.set()
     assert type(error).__name__ == "PeerTimeout"
     assert error.about[1] in "AB"
@@ -127,27 +123,25 @@ def test_an_unexpected_error_in_a_thread_of_a_meeting_ends_it(
 ) -> None:
     expected, real = RuntimeError("at a cell's value"), getattr(where, step)
 
-    def broken(self: Any, *given: Any) -> Any:
-        here = self.peer == A if where is Control else self._roster.me == member
-        if here:
+    def broken(self: Any, *arguments: Any) -> Any:
+        if self.peer == A if where is Control else self._me == member:
             raise expected
-        return real(self, *given)
+        return real(self, *arguments)
 
     monkeypatch.setattr(where, step, broken)
     run = meet(listen={}, timeout=EVER)  # for none of which anyone waits
-    for party in PARTIES:
-        run.come(party, patient=False, join_timeout=EVER)
+    run.come_all(patient=False, join_timeout=EVER)
     met = run.wait()
     assert met.pop(member.name) is expected
     assert {type(error).__name__ for error in met.values()} <= {"PeerFailed", "PeerDied", "PartyMissing"}
 
 
 def test_a_port_that_is_taken_is_named_with_what_to_do(meet: Meet) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = occupied.getsockname()[1]
         run = meet()
         run.come(C, where=Address("127.0.0.1", port))
-        text = str(run.wait()["C"])
+        text = str(run.error("C"))
     assert (
         f"port {port}: Address already in use: `ss -tlnp sport = :{port}` shows which program has it" in text
     )

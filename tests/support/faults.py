@@ -117,9 +117,9 @@ def on_phase(
     if phase == "meeting":
         begin = attempt.Attempt.begin
 
-        def begin_then(self: attempt.Attempt, contacts: Any) -> None:
+        def begin_then(self: attempt.Attempt) -> None:
             happen()
-            begin(self, contacts)
+            begin(self)
 
         attempt.Attempt.begin = begin_then  # type: ignore[method-assign]
     if act == "cut":

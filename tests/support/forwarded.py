@@ -98,13 +98,13 @@ def impersonating(role: Role, run: Run, frame: Any, *, happens: Callable[[], Non
 
     def pose(connection: Any, caller: int) -> None:
         connection.settimeout(20)
-        peer = roster.parties[caller]
+        peer, buffer = roster.parties[caller], memoryview(bytearray(4096))
         with suppress(OSError, MpcSpearmanError):
             mine = Tls(own, keys)
             if caller > 1:  # the source calls the target
-                mine.answer(connection, peer)[0].recv(4096)
+                mine.answer(connection, peer)[0].recv_into(buffer)
             else:
-                mine.call(connection, peer).recv(4096)
+                mine.call(connection, peer).recv_into(buffer)
 
     def take(caller: int, to: int, connection: Any) -> bool:
         threading.Thread(target=pose, args=(connection, caller), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Parties in threads of this process that meet over loopback, and strangers."""
+"""Meetings over loopback of parties that are threads of this process."""
 
 from __future__ import annotations
 
@@ -45,24 +45,26 @@ class Connected:
 
 
 class Meeting:
-    """Three parties in threads of this process; `listen` is where others than the coordinator are dialled."""
+    """Three parties in threads of this process; `listen` is where parties are dialled directly."""
 
     def __init__(self, timeout: float = 30.0, listen: Mapping[Party, Address] = LISTEN) -> None:
         self._timeout, self._listen = timeout, listen
+        #: By label, each process's connections, or the error that it stopped with.
         self.met: dict[str, Connected | BaseException] = {}
-        #: What each party was told, and what was forwarded of each pair.
-        self.said: dict[str, list[str]] = {}
-        self.carried: Counter[tuple[int, int]] = Counter()
+        #: By label, the lines that a process printed.
+        self.lines: dict[str, list[str]] = {}
+        #: How many bytes of each pair were forwarded.
+        self.forwarded: Counter[tuple[int, int]] = Counter()
         self.sides: dict[str, CoordinatorMeeting | DataPartyMeeting] = {}
         self._address: queue.Queue[Address] = queue.Queue()
         self._threads: dict[str, threading.Thread] = {}
 
     @property
     def address(self) -> Address:
-        """Where the coordinator is, once it has come."""
-        found = self._address.get(timeout=EVER)
-        self._address.put(found)
-        return found
+        """Where the coordinator listens, once it does."""
+        address = self._address.get(timeout=EVER)
+        self._address.put(address)
+        return address
 
     def come(
         self,
@@ -73,78 +75,74 @@ class Meeting:
         where: Address | None = None,
         fault: Exception | None = None,
         coordinator: type[CoordinatorMeeting] = CoordinatorMeeting,
-        **own: Any,
+        **settings: Any,
     ) -> CoordinatorMeeting | DataPartyMeeting:
-        """Let a party come; `label` tells two processes of one apart, `where` is where the coordinator is."""
+        """Start a process of a party, with a `label` if it has several; `where` the coordinator is."""
         label = label or member.name
-        settings = {
+        connected: list[Connected] = []
+        plan = json.dumps({"parties": len(parties)}, separators=(",", ":"))
+        own_settings = {
+            "roster": Roster(parties, member),
             "tls": tls(member.name, parties),
-            "plan": json.dumps({"parties": len(parties)}, separators=(",", ":")),
+            "plan": plan,
             "version": "1",
             "listen": self._listen.get(member),
             "join_timeout": 30.0,
             "timeout": self._timeout,
-            "say": self.said.setdefault(label, []).append,
-            **own,
+            "say": self.lines.setdefault(label, []).append,
+            "agree": lambda sockets, ways: connected.append(Connected(sockets, ways)),
+            **settings,
         }
-        roster = Roster(parties, member)
         side: CoordinatorMeeting | DataPartyMeeting
-
-        rounds: list[Connected] = []
-
-        def agree(sockets: Sockets, ways: Mapping[tuple[str, str], str]) -> None:
-            rounds.append(Connected(sockets, ways))
-
         if member == C:
-            side = coordinator(roster, Settings(**settings), agree, self._carry)
+            side = coordinator(Settings(**own_settings), self._count_forwarded)
             arguments = (where or ANYWHERE, self._address.put, fault)
         else:
-            side = DataPartyMeeting(roster, Settings(**settings), agree)
+            side = DataPartyMeeting(Settings(**own_settings))
             arguments = (lambda: where or self.address, fault)
         self.sides[label] = side
 
-        def meet() -> None:
+        def attend() -> None:
             try:
                 side.attend(*arguments)  # type: ignore[arg-type]
-                self.met[label] = rounds[-1]
+                self.met[label] = connected[-1]
             except BaseException as error:
                 self.met[label] = error
 
-        self._threads[label] = threading.Thread(target=meet)
+        self._threads[label] = threading.Thread(target=attend)
         self._threads[label].start()
         return side
 
-    def come_all(self, *members: Party) -> None:
+    def come_all(self, *members: Party, **settings: Any) -> None:
         for member in members or PARTIES:
-            self.come(member)
+            self.come(member, **settings)
 
-    def seated(self, member: Party) -> None:
-        """Wait until a party has its place: who comes later hears only who is missing then."""
+    def wait_until_joined(self, member: Party) -> None:
+        """Wait until a party has joined: one that joins later hears only who is missing then."""
         hub: Any = self.sides["C"]
-        eventually(lambda: member.number in hub._seats)
+        eventually(lambda: member in hub._joined)
 
     def wait(self, *labels: str) -> dict[str, Any]:
-        """Wait for these, or all; return what came of it: what was met, or the error."""
+        """Wait for these processes, or all; return the connections or the error of each."""
         for label in labels or tuple(self._threads):
             self._threads[label].join(EVER)
             assert not self._threads[label].is_alive(), label
         return dict(self.met)
 
-    def classes(self, *labels: str) -> dict[str, str]:
-        """Wait, and return the classes of what came of it."""
-        return {label: type(met).__name__ for label, met in self.wait(*labels).items()}
+    def error(self, label: str) -> Any:
+        """Wait for a process, and return its error."""
+        return self.wait(label)[label]
 
     def close(self) -> None:
-        for label in self._threads:
-            self.wait(label)
+        self.wait()
         # The coordinator's wait until the others' are closed.
         for label in sorted(self.met, key=lambda label: label == "C"):
             met = self.met[label]
             if isinstance(met, Connected):
                 met.sockets.close()
 
-    def _carry(self, low: int, high: int, size: int) -> None:
-        self.carried[low, high] += size
+    def _count_forwarded(self, low: int, high: int, size: int) -> None:
+        self.forwarded[low, high] += size
 
 
 def assert_connected(met: Mapping[str, Any], parties: tuple[Party, ...] = PARTIES) -> None:
@@ -155,6 +153,5 @@ def assert_connected(met: Mapping[str, Any], parties: tuple[Party, ...] = PARTIE
                 assert isinstance(sender, Connected), sender
                 assert isinstance(receiver, Connected), receiver
                 sender.sockets.send(peer.number, b"from", me.name.encode())
-                size = 4 + len(me.name)
-                found = receiver.sockets.receive(me.number, size, lambda: None)
-                assert bytes(found) == b"from" + me.name.encode()
+                received = receiver.sockets.receive(me.number, 4 + len(me.name), lambda: None)
+                assert bytes(received) == b"from" + me.name.encode()
