@@ -17,7 +17,7 @@ from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
 from mpc_spearman.config.parties import LOCAL_PARTY_KEYS, SHARED_PARTY_KEYS
 from mpc_spearman.config.plan import LOCAL, MEETING_PLACE, Plan
-from mpc_spearman.config.wording import dotted, explain, shown
+from mpc_spearman.config.wording import explain, shown
 from mpc_spearman.errors import PlanError
 
 #: What can be given as a plan: a YAML file, the content of one, or a plan that has been read.
@@ -61,8 +61,6 @@ def load_plan(
     if isinstance(overrides, str):
         raise PlanError(f"overrides: a list is needed, such as [{overrides!r}]")
     if isinstance(source, Plan) and not (overrides or tables or local):
-        if conflicts := [f"plan: {dotted(location)}: {text}" for location, text in contradictions(source)]:
-            raise PlanError("\n".join(conflicts))
         return source
     draft = Draft.read(source.as_written() if isinstance(source, Plan) else source)
     draft.place_files(draft.folder)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import MappingProxyType
 
+from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.levels import OUTSIDE, within
 from mpc_spearman.config.parties import DataParty, Policy
 from mpc_spearman.config.plan import Plan
-from mpc_spearman.errors import PolicyError
+from mpc_spearman.config.wording import dotted
+from mpc_spearman.errors import PlanError, PolicyError
 
 #: A policy that allows everything: for made-up tables, in comparisons and tests.
 AGREE_TO_ALL = MappingProxyType(
@@ -26,7 +28,12 @@ AGREE_TO_ALL = MappingProxyType(
 
 
 def check_policy(plan: Plan, name: str) -> None:
-    """Raise a `PolicyError` that lists every rule of party `name`'s policy that the plan breaks, if any."""
+    """Raise a `PolicyError` that lists every rule of party `name`'s policy that the plan breaks, if any.
+
+    `PlanError` if the plan contradicts itself, as one can that `load_plan` has not made.
+    """
+    if conflicts := [f"plan: {dotted(location)}: {text}" for location, text in contradictions(plan)]:
+        raise PlanError("\n".join(conflicts))
     if policy := _policy(plan, name):
         _refuse(name, *_broken_rules(plan, name, policy))
 

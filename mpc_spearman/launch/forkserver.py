@@ -27,11 +27,12 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from mpc_spearman.launch import role_process, start
-from mpc_spearman.launch.pipe import Assignment
-from mpc_spearman.launch.role_process import Prepare
+from mpc_spearman.launch import start
+
+if TYPE_CHECKING:  # only the server's own process needs what these import
+    from mpc_spearman.launch.role_process import Prepare
 
 #: The commands that run a fork server, for a protocol, and a single role, where forking is not safe.
 PROGRAM = start.command("mpc_spearman.launch.forkserver")
@@ -78,9 +79,9 @@ class ForkServer:
         """Start the imports for a protocol, unless they have begun; do not wait for them."""
         self._requests(protocol)
 
-    def start(self, assignment: Assignment) -> RoleProcess:
-        """Start a role's process, which will read its assignment from its standard input."""
-        requests = self._requests(assignment.plan["protocol"])
+    def start(self, protocol: str) -> RoleProcess:
+        """Start the process of a role under a protocol; it reads its assignment from its standard input."""
+        requests = self._requests(protocol)
         pairs = [socket.socketpair() for _ in range(4)]
         with suppress(OSError):  # the server has ended: `RoleProcess.wait` will report that
             socket.send_fds(requests, [b"\0"], [role_end.fileno() for _, role_end in pairs])
@@ -158,6 +159,8 @@ def main(protocol: str, prepare: Prepare = lambda assignment, supervisor: None) 
 
     `prepare` is as for :func:`role_process.main`, in every role.
     """
+    from mpc_spearman.launch import role_process
+
     with suppress(Exception):  # the role imports it again, and reports the error
         role_process.load(protocol)
     _serve(socket.socket(fileno=os.dup(0)))

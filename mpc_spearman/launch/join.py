@@ -54,7 +54,13 @@ def run_party(
             party_signer(plan, party, None)  # looks at the key now: the role's process takes seconds to begin
             machine.check(len(plan.names) - 1, coordinates=party == plan.names[0])
             assignment = Assignment.of(
-                plan, party, point, directory, approval=approval, keep_ranks=keep_ranks, plan_name=plan_name
+                plan,
+                party,
+                point,
+                directory,
+                approval=approval,
+                keep_ranks=keep_ranks and keep_ranks.absolute(),
+                plan_name=plan_name,
             )
 
             def watch_phase(party: str, phase: str, done: int, of: int) -> None:
@@ -63,7 +69,7 @@ def run_party(
 
             with ForkServer() as server:
                 (outcome,) = supervisor.launch(
-                    [assignment], {}, server, watch=watch_phase, note=note, measure=status.measure
+                    [assignment], server, watch=watch_phase, note=note, measure=status.measure
                 ).values()
             if outcome.error is not None:
                 raise outcome.error

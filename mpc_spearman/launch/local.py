@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.config import DataParty, Plan, PlanSource, check_policy, load_plan
@@ -80,7 +81,7 @@ def run_local(
         if hasattr(argument, "__arrow_c_stream__"):
             raise PlanError(f"{name}: this is a table; call run_local(plan, {{'A': a, 'B': b}}), by party")
     checked = _plan(plan, tables or {}, overrides, settings)
-    frames = {
+    streams = {
         party: arrow(party, table, keys)
         for party, table in (tables or {}).items()
         if not isinstance(table, (str, Path)) and isinstance(keys := checked.party(party), DataParty)
@@ -90,7 +91,7 @@ def run_local(
     for name in checked.names:
         check_policy(checked, name)
         party = checked.party(name)
-        if isinstance(party, DataParty) and party.table is None and name not in frames:
+        if isinstance(party, DataParty) and party.table is None and name not in streams:
             raise PlanError(
                 f"party {name} has no table: give `table` in the plan, --table {name}=FILE, or tables="
             )
@@ -119,9 +120,9 @@ def run_local(
         if target is not None:
             where = (target.parent, f".{target.name}.", ".part")
         staging = stack.enter_context(private_folder(*where))
-        keep = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks))
-        assigned = assignments(checked, staging, keep)
-        outcomes = supervisor.launch(assigned, frames, server, watch=watch, note=note)
+        keep = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks)).absolute()
+        assigned = assignments(checked, staging, streams, keep)
+        outcomes = supervisor.launch(assigned, server, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
             raise supervisor.joint_error(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
@@ -134,20 +135,27 @@ def run_local(
         return result
 
 
-def assignments(plan: Plan, staging: Path, keep_ranks: Path | None = None) -> list[Assignment]:
-    """Make each process's assignment: its party's part of the plan and key, where to meet and to write."""
-    keys = Rehearsal.of(plan.names)
+def assignments(
+    plan: Plan,
+    staging: Path,
+    tables: Mapping[str, bytes] = MappingProxyType({}),
+    keep_ranks: Path | None = None,
+) -> list[Assignment]:
+    """Return each process's assignment: its party's part of the plan, key and table; where to meet and write.
+
+    `tables` are Arrow streams by party, of tables that are not files.
+    """
     return [
         Assignment.of(
             plan,
             name,
-            MeetingPoint(),
+            MeetingPoint(rehearsal=rehearsal),
             staging / name,
             roles=len(plan.names),
-            rehearsal=keys[name],
             keep_ranks=keep_ranks,
+            table=tables.get(name, b""),
         )
-        for name in plan.names
+        for name, rehearsal in Rehearsal.of(plan.names).items()
     ]
 
 

@@ -16,21 +16,6 @@ from mpc_spearman.parties import Role
 
 
 @dataclass(frozen=True)
-class MeetingPoint:
-    """The coordinator's address; by default on this machine, at a port that the supervisor passes on.
-
-    Others dial it at `host` and `port`; it listens at `bind`, or if that is empty at all addresses. If it is
-    `patient`, all wait again for a party that is lost or leaves before all have met. It is not where one
-    program has started all roles, and sees how they end.
-    """
-
-    host: str = ""
-    port: int = 0
-    bind: str = "127.0.0.1"
-    patient: bool = False
-
-
-@dataclass(frozen=True)
 class Rehearsal:
     """Keys for one run, made by the program that starts all its roles; no file and no plan has them.
 
@@ -48,6 +33,22 @@ class Rehearsal:
         return {
             name: cls(identity.key.private_bytes_raw().hex(), public) for name, identity in identities.items()
         }
+
+
+@dataclass(frozen=True)
+class MeetingPoint:
+    """The coordinator's address; by default on this machine, at a port that the supervisor passes on.
+
+    Others dial it at `host` and `port`; it listens at `bind`, or if that is empty at all addresses. If it is
+    `patient`, all wait again for a party that is lost or leaves before all have met. It is not where one
+    program has started all roles, and sees how they end: there may be a `rehearsal`, with keys of its own.
+    """
+
+    host: str = ""
+    port: int = 0
+    bind: str = "127.0.0.1"
+    patient: bool = False
+    rehearsal: Rehearsal | None = None
 
 
 def meeting_point(plan: Plan, party: str, environment: Mapping[str, str] = os.environ) -> MeetingPoint:

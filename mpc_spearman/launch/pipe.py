@@ -1,9 +1,9 @@
 """The messages between the supervisor and a role's process, over the process's standard input and output.
 
-Input: one line of JSON (:class:`Assignment`), then a table as an Arrow stream, of `Assignment.frame` bytes.
-The input stays open: when it ends, the supervisor has ended, and this process ends too. Each further line
-either gives the address at which to dial the coordinator, or names a party whose process ended, and how, in
-case this one still waits for it to join.
+Input: one line of JSON (:class:`Assignment`), one with the length of the party's table as an Arrow stream (0
+if it is a file, or there is none), and the stream. The input stays open: when it ends, the supervisor has
+ended, and this process ends too. Each further line either gives the address at which to dial the coordinator,
+or names a party whose process ended, and how, in case this one still waits for it to join.
 
 Output: lines of JSON, each with one of the keys ``phase``, ``note``, ``usage``, ``address``, ``error``,
 ``done``. Other code that prints writes to standard error.
@@ -16,80 +16,71 @@ import os
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Annotated, Any
 
+from pydantic import BeforeValidator, SkipValidation, TypeAdapter
+
+from mpc_spearman.config import Approval, Plan
 from mpc_spearman.errors import ERRORS, MpcSpearmanError, PeerDied
-
-if TYPE_CHECKING:  # a fork server and the command that starts it import little
-    from mpc_spearman.config import Approval, Plan
-    from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
-    from mpc_spearman.network.addresses import Address
-    from mpc_spearman.wire.meter import Meter
+from mpc_spearman.launch.meeting_point import MeetingPoint
+from mpc_spearman.network.addresses import Address
+from mpc_spearman.wire.aborts import from_notice
+from mpc_spearman.wire.meter import PHASES, Meter
 
 # Seconds between reports of memory and bytes.
 _USAGE_INTERVAL = 2.0
 # Seconds between reports on how much of a phase is done.
 _PROGRESS_INTERVAL = 0.05
+# A path in any encoding, and the environment, whose values may be in any too: pydantic takes UTF-8 alone.
+AnyPath = Annotated[Path, BeforeValidator(lambda path: Path(path))]
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a role's process gets to run: the plan, the party, addresses and folders, in types of JSON.
+    """What a role's process gets to run.
 
     The `plan` has this party's local part and no other's, the `environment` no address of another party's
-    database. `out` is the run directory, and `folder` the process's current one. `rehearsal` has keys if all
-    roles have been started here, so that no other process can take part. `frame` is the length in bytes of
-    the Arrow stream that follows; 0 if the table is a file, or there is none.
+    database. `out` is the run directory, and `folder` the process's current one. `table` is an Arrow stream.
     """
 
-    plan: dict[str, Any]
+    plan: Plan
     party: str
-    meeting_point: dict[str, Any]
-    out: str
-    environment: dict[str, str] = field(repr=False)  # addresses of databases may be in it
-    folder: str
-    rehearsal: dict[str, Any] | None = field(default=None, repr=False)
-    approval: dict[str, Any] | None = None
-    keep_ranks: str | None = None
+    meeting_point: MeetingPoint
+    out: AnyPath
+    environment: SkipValidation[dict[str, str]] = field(repr=False)  # addresses of databases may be in it
+    folder: AnyPath
+    approval: Approval | None = None
+    keep_ranks: Path | None = None
     plan_name: str = ""
-    frame: int = 0
+    table: bytes = field(default=b"", repr=False)
 
     @classmethod
     def of(
-        cls,
-        plan: Plan,
-        party: str,
-        point: MeetingPoint,
-        out: Path,
-        *,
-        roles: int = 1,
-        rehearsal: Rehearsal | None = None,
-        approval: Approval | None = None,
-        keep_ranks: Path | None = None,
-        plan_name: str = "",
+        cls, plan: Plan, party: str, meeting_point: MeetingPoint, out: Path, *, roles: int = 1, **more: Any
     ) -> Assignment:
         """Return a role's assignment; unless OMP_NUM_THREADS is set, `roles` roles share the processors."""
         share = max(1, len(os.sched_getaffinity(0)) // roles)
-        others_addresses = plan.addresses_of_others(party)
+        addresses = plan.addresses_of_others(party)
+        environment = {name: value for name, value in os.environ.items() if name not in addresses}
         return cls(
-            plan=plan.restricted_to(party).model_dump(mode="json"),
+            plan=plan.restricted_to(party),
             party=party,
-            meeting_point=asdict(point),
-            out=str(out),
-            environment={"OMP_NUM_THREADS": str(share)}
-            | {name: value for name, value in os.environ.items() if name not in others_addresses},
-            folder=os.getcwd(),
-            rehearsal=None if rehearsal is None else asdict(rehearsal),
-            approval=None if approval is None else approval.model_dump(mode="json"),
-            keep_ranks=None if keep_ranks is None else str(keep_ranks.absolute()),
-            plan_name=plan_name,
+            meeting_point=meeting_point,
+            out=out,
+            environment={"OMP_NUM_THREADS": str(share)} | environment,
+            folder=Path.cwd(),
+            **more,
         )
 
-    def line(self) -> bytes:
-        """Return the assignment as a line of JSON."""
-        return json.dumps(asdict(self)).encode() + b"\n"
+    def packed(self) -> bytes:
+        """Return the assignment as a role's process reads it."""
+        content = _ASSIGNMENT.dump_python(self, mode="json", exclude={"table"})
+        return b"%b\n%d\n%b" % (json.dumps(content).encode(), len(self.table), self.table)
+
+
+_ASSIGNMENT = TypeAdapter(Assignment)
 
 
 class Supervisor:
@@ -106,15 +97,15 @@ class Supervisor:
         self.meter: Meter | None = None
         self._shown, self._shown_at = "", 0.0
         self._address_arrived = threading.Condition()
-        self._address: tuple[str, int] | None = None
+        self._address: Address | None = None
 
-    def assignment(self) -> tuple[Assignment, bytes]:
-        """Return the assignment and its table (empty if none); from now on end when the supervisor ends."""
-        assignment = Assignment(**json.loads(self._input.readline()))
-        stream = self._input.read(assignment.frame)
+    def assignment(self) -> Assignment:
+        """Return the assignment; from now on end when the supervisor ends."""
+        assignment = _ASSIGNMENT.validate_python(json.loads(self._input.readline()))
+        table = self._input.read(int(self._input.readline()))
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
         threading.Thread(target=self._measure, name="usage", daemon=True).start()
-        return assignment, stream
+        return replace(assignment, table=table)
 
     def say(self, **report: object) -> None:
         """Write one report to the supervisor."""
@@ -150,12 +141,10 @@ class Supervisor:
 
     def coordinator_address(self) -> Address:
         """Wait until the coordinator has announced its address; return it."""
-        from mpc_spearman.network.addresses import Address
-
         with self._address_arrived:
             self._address_arrived.wait_for(lambda: self._address is not None)
         assert self._address is not None
-        return Address(*self._address)
+        return self._address
 
     def report_usage(self) -> None:
         """Report this process's memory, the bytes that it has sent and received, and for whom it waits."""
@@ -173,7 +162,7 @@ class Supervisor:
             news = json.loads(line)
             if "address" in news:
                 with self._address_arrived:
-                    self._address = tuple(news["address"])
+                    self._address = Address(*news["address"])
                     self._address_arrived.notify_all()
             elif not self._joined:
                 self.fail(_lost_party_error(news["lost"], news["about"]))
@@ -182,9 +171,6 @@ class Supervisor:
 
 def _lost_party_error(party: str, about: list[str] | None) -> MpcSpearmanError:
     """Return this party's error after another's process has ended; `about` is its notice, if any."""
-    from mpc_spearman.wire.aborts import from_notice
-    from mpc_spearman.wire.meter import PHASES
-
     if about is None:
         return PeerDied(f"party {party} ended before all had joined", ("PeerDied", party, "connect"))
     name, failed_party, phase = about

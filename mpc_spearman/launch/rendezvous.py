@@ -8,7 +8,7 @@ from contextlib import suppress
 from mpc_spearman.config import DataParty, Plan, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
 from mpc_spearman.identity import Signer, public_key
-from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal, party_signer
+from mpc_spearman.launch.meeting_point import MeetingPoint, party_signer
 from mpc_spearman.launch.pipe import Supervisor
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Settings
@@ -22,17 +22,13 @@ from mpc_spearman.wire.meter import Meter
 
 
 class Rendezvous:
-    """How one party meets the others; `rehearsal` has its key where no file has it.
+    """How one party meets the others.
 
     `supervisor` passes on the address of a coordinator on this machine, and shows notes.
     """
 
-    def __init__(
-        self, plan: Plan, roster: Roster, point: MeetingPoint, rehearsal: Rehearsal | None,
-        supervisor: Supervisor,
-    ) -> None:  # fmt: skip
-        self._plan, self._roster, self._point = plan, roster, point
-        self._rehearsal, self._supervisor = rehearsal, supervisor
+    def __init__(self, plan: Plan, roster: Roster, point: MeetingPoint, supervisor: Supervisor) -> None:
+        self._plan, self._roster, self._point, self._supervisor = plan, roster, point, supervisor
         self._tls: Tls | None = None
         self._joins = False
 
@@ -41,7 +37,7 @@ class Rendezvous:
 
         `PlanError` as `party_signer`; `TlsError` as `Tls.check`.
         """
-        signer = party_signer(self._plan, self._roster.me.name, self._rehearsal)
+        signer = party_signer(self._plan, self._roster.me.name, self._point.rehearsal)
         peers = {peer: public_key(signer.identities[peer.name]) for peer in self._roster.peers}
         self._tls = Tls(signer.identity, peers)
         self._tls.check()

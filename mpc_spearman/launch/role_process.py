@@ -9,10 +9,16 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mpc_spearman.errors import MpcSpearmanError
 from mpc_spearman.launch.pipe import Assignment, Supervisor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mpc_spearman.results.result import Result
+    from mpc_spearman.run import Run
 
 #: Modules that are slow to import, in addition to the protocol's; they are imported before a phase is timed.
 _SLOW_MODULES = (
@@ -20,7 +26,8 @@ _SLOW_MODULES = (
     "pyarrow.pandas_compat",
     "scipy.special",
     "mpc_spearman.launch.rendezvous",
-    "mpc_spearman.launch.role",
+    "mpc_spearman.protocols.charge",
+    "mpc_spearman.protocols.roles",
 )
 # From glibc's <malloc.h>. Free memory at the end of a heap goes back to the kernel above the first limit.
 # Blocks above the second one have pages of their own, which go back as soon as the block is freed.
@@ -39,13 +46,13 @@ def main(prepare: Prepare = lambda assignment, supervisor: None) -> None:
     """
     keep_freed_memory()
     supervisor = Supervisor()
-    assignment, stream = supervisor.assignment()
+    assignment = supervisor.assignment()
     os.environ.clear()
     os.environ.update(assignment.environment)
     os.chdir(assignment.folder)
     try:
         prepare(assignment, supervisor)
-        _run(supervisor, assignment, stream)
+        _run(supervisor, assignment)
     except MpcSpearmanError as error:
         supervisor.fail(error)
     except Exception as error:
@@ -96,43 +103,54 @@ def _unexpected(party: str, error: Exception) -> MpcSpearmanError:
     )
 
 
-def _run(supervisor: Supervisor, assignment: Assignment, stream: bytes) -> None:
-    from mpc_spearman.config import Approval, Plan
-
-    plan = Plan.of_checked(assignment.plan)
+def _run(supervisor: Supervisor, assignment: Assignment) -> None:
     supervisor.say(phase="start", party=assignment.party, done=0, of=0)
-    # The slow imports come after the plan, so that an invalid assignment fails fast.
     load()
     import pyarrow as pa
     from threadpoolctl import threadpool_limits
 
-    from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
     from mpc_spearman.launch.rendezvous import Rendezvous
-    from mpc_spearman.launch.role import run_role
     from mpc_spearman.results.run_directory import Room
     from mpc_spearman.run import Run, processors
 
     # The fork server has loaded the libraries with one thread: allow this role its share.
     threadpool_limits(processors())
-    keys, approval = assignment.rehearsal, assignment.approval
-    point = MeetingPoint(**assignment.meeting_point)
-    rehearsal = None if keys is None else Rehearsal(**keys)
-    room = Room(Path(assignment.out))
+    room = Room(assignment.out)
     room.reserve()
-    roster = plan.roster(assignment.party)
+    plan, roster = assignment.plan, assignment.plan.roster(assignment.party)
     run = Run(
         plan,
         roster,
-        Rendezvous(plan, roster, point, rehearsal, supervisor),
+        Rendezvous(plan, roster, assignment.meeting_point, supervisor),
         reserve=room.reserve,
         progress=supervisor.progress,
         say=supervisor.note,
-        approval=None if approval is None else Approval(**approval),
-        keep_ranks=None if assignment.keep_ranks is None else Path(assignment.keep_ranks),
+        approval=assignment.approval,
+        keep_ranks=assignment.keep_ranks,
         plan_name=assignment.plan_name,
     )
-    frame = pa.ipc.open_stream(stream).read_all() if assignment.frame else None
     supervisor.meter = run.meter
-    result = run_role(run, frame)
+    result = run_role(run, pa.ipc.open_stream(assignment.table).read_all() if assignment.table else None)
     room.release()
     result.save(assignment.out)
+
+
+def run_role(run: Run, table: pa.Table | None) -> Result:
+    """Run one party's role from its key and table to the farewell; return its result, with its costs.
+
+    When this returns, every party has finished. If this party fails, even before the meeting, the others get
+    the error's class, and no more. `table` is this party's, if that is not a file.
+    """
+    from mpc_spearman.parties import Role
+    from mpc_spearman.protocols.charge import end
+    from mpc_spearman.protocols.roles import run_coordinator, run_data_party
+
+    try:
+        run.signer = run.meeting.ready()
+        if run.roster.me.role is Role.COORDINATOR:
+            return run_coordinator(run)
+        return run_data_party(run, table)
+    except BaseException as error:
+        run.stop(error)
+        end(run, error)
+        raise

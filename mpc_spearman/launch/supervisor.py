@@ -10,9 +10,9 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
@@ -77,7 +77,7 @@ class _Child:
     """One role's process."""
 
     def __init__(
-        self, assignment: Assignment, frame: bytes, server: ForkServer, events: SimpleQueue[tuple[str, Any]]
+        self, assignment: Assignment, server: ForkServer, events: SimpleQueue[tuple[str, Any]]
     ) -> None:
         self.party = assignment.party
         self.phase = "start"
@@ -89,8 +89,8 @@ class _Child:
         self.stopped = False
         self._stderr_lines: list[str] = []
         self._killed_before = oom_kills()
-        self.process = server.start(assignment)
-        self._start(self._feed, replace(assignment, frame=len(frame)).line() + frame)
+        self.process = server.start(assignment.plan.protocol)
+        self._start(self._feed, assignment.packed())
         self._readers = [self._start(self._read_reports, events), self._start(self._read_stderr)]
         self._waiter = self._start(self._wait, events)
 
@@ -211,8 +211,7 @@ class _Child:
 
 
 def launch(
-    assignments: Sequence[Assignment],
-    frames: Mapping[str, bytes],
+    assignments: Iterable[Assignment],
     server: ForkServer,
     *,
     grace: float = GRACE,
@@ -225,8 +224,6 @@ def launch(
     A role that fails sends the others its notice, and they stop by themselves. Roles that have not stopped
     after `grace` seconds are killed. Roles that a signal has stopped are killed as soon as only such roles
     are left. When this returns or raises, no process is left.
-
-    `frames` are Arrow streams by party, of tables that are not files.
     """
     # Not a Queue: an interrupt in the middle of its Python code can come out as a RuntimeError of its lock.
     events = SimpleQueue[tuple[str, Any]]()
@@ -238,8 +235,7 @@ def launch(
     informed: set[str] = set()
     try:
         for assignment in assignments:
-            frame = frames.get(assignment.party, b"")
-            children[assignment.party] = _Child(assignment, frame, server, events)
+            children[assignment.party] = _Child(assignment, server, events)
         while len(outcomes) < len(children):
             running = [child for child in children.values() if child.party not in outcomes]
             if deadline and (time.monotonic() > deadline or all(child.frozen() for child in running)):

@@ -131,11 +131,13 @@ def test_config_imports_nothing_heavy() -> None:
 # ---- the models themselves -------------------------------------------------------------------------
 
 
-def test_a_plan_made_without_load_plan_is_checked_when_it_is_loaded() -> None:
+def test_a_plan_made_without_load_plan_is_checked_with_every_policy() -> None:
     parties = load_plan(MINIMAL).parties
-    assert load_plan(Plan(parties=parties, reveal="strengths")).results.target == "strengths"
+    plan = Plan(parties=parties, reveal="strengths")
+    assert plan.results.target == "strengths"
+    check_policy(plan, "A")
     with pytest.raises(PlanError, match=r"^plan: results\.target: 'coefficients' is more than"):
-        load_plan(Plan(parties=parties, reveal="strengths", results=Results(target="coefficients")))
+        check_policy(Plan(parties=parties, reveal="strengths", results=Results(target="coefficients")), "A")
 
 
 @pytest.mark.parametrize("source", [None, 7, ["parties"]])

@@ -8,9 +8,9 @@ import platform
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +18,8 @@ from mpc_spearman.errors import PeerDied
 from mpc_spearman.launch import forkserver
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import assignments
+from mpc_spearman.launch.pipe import Assignment
+from mpc_spearman.launch.supervisor import launch
 from support.harness import ROOT, do, notes, server_of
 from support.plans import LIGHT, plan
 from support.processes import alive, children, eventually
@@ -57,7 +59,7 @@ def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     body = (
-        "from mpc_spearman.launch import role\n"
+        "from mpc_spearman.launch import role_process\n"
         "import numpy as np, threadpoolctl\n"
         "note(open(f'/proc/{os.getppid()}/status').read().split('Threads:')[1].split()[0])\n"
         "def look(*given, **more):\n"
@@ -65,7 +67,7 @@ def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
         "    note(int(product.sum()))\n"
         "    note(sorted({one['num_threads'] for one in threadpoolctl.threadpool_info()}))\n"
         "    done()\n"
-        "role.run_role = look\n"
+        "role_process.run_role = look\n"
     )
     told: dict[str, list[str]] = {}
     do(tmp_path, body, note=lambda party, text: told.setdefault(party, []).append(text))
@@ -229,22 +231,17 @@ def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> 
     eventually(lambda: not any(map(alive, everyone)))
 
 
-class Interrupting(dict[str, bytes]):
-    """Tables, at the last of which the supervisor is interrupted; it has asked for two roles by then."""
-
-    def get(self, worker: str, *default: Any) -> Any:
-        if worker == "A":
-            raise KeyboardInterrupt
-        return default[0]
-
-
 def test_a_run_that_is_stopped_while_the_server_begins_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted() -> Iterator[Assignment]:
+        yield from assignments(plan(), tmp_path)[:2]
+        raise KeyboardInterrupt
+
     before = children(os.getpid())
     with (
         pytest.raises(KeyboardInterrupt),
         ForkServer([sys.executable, "-c", "import time; time.sleep(600)"]) as server,
     ):
-        do(tmp_path, "", server=server, tables=Interrupting())
+        launch(interrupted(), server)
     assert children(os.getpid()) <= before
 
 
@@ -263,9 +260,9 @@ def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path, gone: st
     """And end, as forked ones do, when the supervisor is gone, or a party for which they wait."""
     mine = next(one for one in assignments(plan(**LIGHT), tmp_path) if one.party == "C")
     with ForkServer([sys.executable, "-c", THREADED]) as server:
-        role = server.start(mine)
+        role = server.start(mine.plan.protocol)
         with role.stdin, role.stdout, role.stderr:
-            role.stdin.write(mine.line())
+            role.stdin.write(mine.packed())
             role.stdin.flush()
             while b'"connect"' not in (line := role.stdout.readline()):
                 assert line, "it has ended"

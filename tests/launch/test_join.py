@@ -111,12 +111,12 @@ def test_a_ledger_of_an_earlier_version_next_to_the_plan_is_continued(
     command, used = written(tmp_path), []
 
     def stopped(assignments: Any, *arguments: Any, **more: Any) -> None:
-        used.append(assignments[0].plan["parties"]["target"]["policy"]["ledger"])
+        used.append(assignments[0].plan.parties.target.policy.ledger)
         raise TableError("stopped here")
 
     launched(stopped)
     assert main([*command]) == TableError.exit_code
-    assert used == [str(tmp_path / "B.ledger")]
+    assert used == [tmp_path / "B.ledger"]
     assert "name it in the local file (policy.ledger)" in capsys.readouterr().err
     (tmp_path / "B.ledger").unlink()
     assert main([*command]) == PlanError.exit_code

@@ -158,10 +158,10 @@ def test_a_table_that_cannot_be_ranked(frame: Any, problem: str) -> None:
 def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
     own: dict[str, Any], handed: Callable[[pd.DataFrame], Any], launched: Launched
 ) -> None:
-    frames: dict[str, bytes] = {}
+    streams: dict[str, bytes] = {}
 
-    def look(orders: Any, given: dict[str, bytes], *_: Any, **__: Any) -> Any:
-        frames.update(given)
+    def look(assignments: Any, *_: Any, **__: Any) -> Any:
+        streams.update({assignment.party: assignment.table for assignment in assignments})
         raise Ran
 
     launched(look)
@@ -169,8 +169,8 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
     remark = ["nobody's business", 7, None, ()] if handed is pd.DataFrame else ["nobody's business"] * 4
     with pytest.raises(Ran):
         run_local(plan, TABLES | {"A": handed(table(a=[1, 2, 3, 4], remark=remark))})
-    assert b"nobody's business" not in frames["A"]
-    received = pa.ipc.open_stream(frames["A"]).read_all()
+    assert b"nobody's business" not in streams["A"]
+    received = pa.ipc.open_stream(streams["A"]).read_all()
     assert read_table("A", received, DataParty(name="A", **own)).features == ("a",)
 
 
@@ -235,9 +235,8 @@ class TestBeforeAnythingRuns:
 def write_runs(orders: Any, *_: Any, **__: Any) -> dict[str, Outcome]:
     """Stand in for the roles: each leaves a run directory."""
     for order in orders:
-        its = load_plan(order.plan)
-        role: Any = its.roster(order.party).me.role.value
-        empty(its, order.party, role, 4, costs(order.party)).save(order.out)
+        role: Any = order.plan.roster(order.party).me.role.value
+        empty(order.plan, order.party, role, 4, costs(order.party)).save(order.out)
     return {order.party: Outcome(order.party, "returned", None, "account", 0, 1.0) for order in orders}
 
 

@@ -6,17 +6,17 @@ import atexit
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from mpc_spearman.config import DataParty, Plan
+from mpc_spearman.config import Plan
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
-from mpc_spearman.launch.meeting_point import Rehearsal
+from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
 from mpc_spearman.launch.supervisor import Outcome, launch
 from mpc_spearman.results.result import Result
 from support.plans import plan
@@ -50,20 +50,16 @@ def run_roles(
     `hook` and `arguments` are as in server.py. Roles that do not end by themselves are hardly ever ended.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    keys = Rehearsal.of(tuple(plans))  # one for each, whatever their plans
+    points = {name: MeetingPoint(rehearsal=keys) for name, keys in Rehearsal.of(tuple(plans)).items()}
     hooks = hooked(hook, **(arguments or {}))
+    streams = {party: arrow(party, frame, plans[party].owner(party)) for party, frame in frames.items()}
     assigned = [
-        replace(one, rehearsal=asdict(keys[name]), environment={**one.environment, **hooks})
-        for name, its in plans.items()
-        for one in assignments(its, staging)
+        replace(one, meeting_point=points[name], environment={**one.environment, **hooks})
+        for name, party_plan in plans.items()  # with one set of keys, whatever their plans
+        for one in assignments(party_plan, staging, streams)
         if one.party == name
     ]
-    streams = {}
-    for party, frame in frames.items():
-        own = plans[party].party(party)
-        assert isinstance(own, DataParty)
-        streams[party] = arrow(party, frame, own)
-    return Roles(launch(assigned, streams, fork_server(), grace=EVER, watch=watch), staging)
+    return Roles(launch(assigned, fork_server(), grace=EVER, watch=watch), staging)
 
 
 # ---- scripts
@@ -99,11 +95,9 @@ def do(folder: Path, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, 
     texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
     assigned = [
         replace(one, environment={**one.environment, "DO": texts.get(one.party, "done()")})
-        for one in assignments(its, folder)
+        for one in assignments(its, folder, more.pop("tables", {}))
     ]
-    return launch(
-        assigned, more.pop("tables", {}), more.pop("server", None) or server(), **{"grace": EVER, **more}
-    )
+    return launch(assigned, more.pop("server", None) or server(), **{"grace": EVER, **more})
 
 
 def notes(folder: Path, body: str, **more: Any) -> dict[str, list[str]]:

@@ -1,6 +1,6 @@
 """A run's roles in threads of this process, over wires in memory: for all that needs no process.
 
-They run the code that roles in processes run, :func:`mpc_spearman.launch.role.run_role`, to the farewell.
+They run the code that roles in processes run, :func:`mpc_spearman.launch.role_process.run_role`, to the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pandas as pd
 
 from mpc_spearman.config import Plan
 from mpc_spearman.identity import Identity, Signer
-from mpc_spearman.launch.role import run_role
+from mpc_spearman.launch.role_process import run_role
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Roster
 from mpc_spearman.protocols.connect import connect

@@ -24,7 +24,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 from threadpoolctl import threadpool_info
@@ -86,7 +85,7 @@ class Command:
             "namespace": namespace,
             "terminal": terminal is not None,
         }
-        self._process: Any = fork_server().start(SimpleNamespace(plan={"protocol": "mpc"}))  # type: ignore[arg-type]
+        self._process: Any = fork_server().start("mpc")
         self._kept = [None if given else tempfile.TemporaryFile() for given in (stdout, stderr)]  # noqa: SIM115
         self._said: list[str] = []
         ends = zip(self._kept, (stdout, stderr), strict=True)
@@ -156,13 +155,11 @@ def main(protocol: str) -> None:
 
 def _prepare(assignment: Any, supervisor: Any) -> None:
     """Let a role run with the hook that its environment names."""
-    from mpc_spearman.launch import role
-
     if HOOK in assignment.environment:
         hook, arguments = json.loads(assignment.environment[HOOK])
         module, function = hook.split(":")
         wrapped = getattr(importlib.import_module(f"support.{module}"), function)
-        role.run_role = partial(wrapped, role.run_role, **arguments)
+        role_process.run_role = partial(wrapped, role_process.run_role, **arguments)
 
 
 def _order() -> dict[str, Any]:
