@@ -18,11 +18,10 @@ from mpc_spearman.findings import canonical as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import rows
-from mpc_spearman.levels.explained import Explained
+from mpc_spearman.levels.explained import NOISE_IN_PRODUCTS, Explained
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.levels.whitened_rows import NOISE, WHITENED, result_rows, whitened_rows
 from mpc_spearman.parties import Role
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.wire.kinds import Field, Kind, Row
@@ -46,15 +45,17 @@ class Canonical(Explained):
             Row(Kind.DESCRIPTION, (owner,), COORDINATOR, rows.adjusted(owner, together=True))
             for owner in (Role.SOURCE, Role.TARGET)
         ),
-        *whitened_rows(Role.SOURCE, *Role),
-        *whitened_rows(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        *rows.masked(WHITENED, "m_source", WHITENED),
+        *rows.whitened(Role.SOURCE, *Role),
+        *rows.whitened(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
+        *rows.masked(rows.WHITENED, "m_source", rows.WHITENED),
         *rows.split_noise(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
-    granted: ClassVar[tuple[Row, ...]] = result_rows(
+    granted: ClassVar[tuple[Row, ...]] = rows.of_each_source(
         Field("canonical", "float64", ("sources", "m_target"), _CORRELATIONS),
-        Field("canonical_noise", "float64", ("sources",), f"{NOISE} from which they are computed"),
+        Field(
+            "canonical_noise", "float64", ("sources",), f"{NOISE_IN_PRODUCTS} from which they are computed"
+        ),
         Field("kept", "int64", ("sources",), "how many independent directions a source's columns have"),
         Field("kept_target", "int64", (1,), "how many independent directions the target's columns have"),
     )

@@ -28,7 +28,6 @@ from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import noise, proved, rows
-from mpc_spearman.levels.described import ALL_NAMES, DESCRIBED, SCALED, passed_on
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.foreseen import Foreseen
 from mpc_spearman.levels.level import Level, column_cautions, impossible
@@ -50,9 +49,19 @@ from mpc_spearman.privacy.scales import (
 from mpc_spearman.privacy.statements import Factors, Statements
 from mpc_spearman.statistics import columns, estimators, result_warnings, strengths
 from mpc_spearman.statistics.columns import Floats, Ints
-from mpc_spearman.wire.kinds import Kind, Row
+from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 
+#: What owners describe to C, and state of their vectors: C computes the noise from it.
+STATED = (
+    rows.described(Role.SOURCE, "m_source"),
+    rows.described(Role.TARGET, "m_target"),
+    *rows.scales(
+        {"ranges": ("m_source",), "diameter": (1,), "mean_range": (1,)}, Role.SOURCE, Role.COORDINATOR
+    ),
+    *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR),
+)
+_SOURCE_NAMES = Field("source_names", "texts", ("m_sources",), f"the sources' {rows.NAMES}")
 _ESTIMATORS: tuple[Estimator, ...] = ("tie_corrected", "paper")
 
 
@@ -65,15 +74,19 @@ class Coefficients(Level):
         "the exact product of every pair of columns, and so the exact coefficients, but for noise on inputs"
     )
     sent: ClassVar[tuple[Row, ...]] = (
-        *DESCRIBED,
-        *SCALED,
+        *STATED,
         *rows.masked("ranks", "m_source", "ranks"),
         *rows.proofs(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
-        Row(Kind.RESULT, COORDINATOR, TARGET, (*passed_on("m_sources", Role.SOURCE, "m_sources"), ALL_NAMES)),
-        Row(Kind.RESULT, COORDINATOR, SOURCE, passed_on("m_source", Role.TARGET, "m_target")),
+        Row(
+            Kind.RESULT,
+            COORDINATOR,
+            TARGET,
+            (*rows.coefficients("m_sources", Role.SOURCE, "m_sources"), _SOURCE_NAMES),
+        ),
+        Row(Kind.RESULT, COORDINATOR, SOURCE, rows.coefficients("m_source", Role.TARGET, "m_target")),
     )
     precision = ("exact integers; what is passed on carries noise", "exact integers")
 

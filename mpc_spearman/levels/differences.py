@@ -14,8 +14,7 @@ from mpc_spearman.config import Reveal
 from mpc_spearman.data.ranks import total
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels import rows
-from mpc_spearman.levels.coefficients import Coefficients
-from mpc_spearman.levels.described import DESCRIBED, SCALED
+from mpc_spearman.levels.coefficients import STATED, Coefficients
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
@@ -31,7 +30,7 @@ class Differences(Coefficients):
         "the differences of ranks within every row, and so nearly all ranks, each side's own correlations "
         "and the exact coefficients"
     )
-    sent: ClassVar[tuple[Row, ...]] = (*DESCRIBED, *SCALED, *rows.opened(opens, ("basis", "rows")))
+    sent: ClassVar[tuple[Row, ...]] = (*STATED, *rows.opened(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
     def encoding(self, shapes: Shapes) -> Encoding | None:

@@ -32,7 +32,6 @@ from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
-from mpc_spearman.levels.whitened_rows import NOISE, WHITENED, kurtosis_row, result_rows, whitened_rows
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.gaussian import REACH, discrete_gaussian
@@ -51,6 +50,7 @@ from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
 
 _FINE = 1 << 24  # what 1 is in the integers from which distances are stated
+NOISE_IN_PRODUCTS = "the standard deviation of the noise in the products"
 _R2 = (
     "the share of each target feature's variance of ranks that a source's columns explain (R²), with the "
     "noise of both"
@@ -74,20 +74,29 @@ class Explained(Level):
         Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (Field("nominal", "texts", ("m_target",), rows.NOMINAL),)),
         Row(Kind.DESCRIPTION, TARGET, COORDINATOR, rows.adjusted(Role.TARGET, "m_target")),
         Row(Kind.DESCRIPTION, SOURCE, COORDINATOR, rows.adjusted(Role.SOURCE, together=True)),
-        *whitened_rows(Role.SOURCE, *Role),
-        *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-        kurtosis_row(
+        *rows.whitened(Role.SOURCE, *Role),
+        *rows.scales(
+            {"ranges": ("m_target",), "diameter": (1,)},
+            Role.TARGET,
+            Role.COORDINATOR,
+            Role.SOURCE,
+            on_inputs=False,
+        ),
+        rows.kurtosis(
             Role.TARGET, "m_target", "each feature, which shows, with two values, how many rows have each"
         ),
-        *rows.masked(WHITENED, "m_source", "rounded scaled ranks"),
+        *rows.masked(rows.WHITENED, "m_source", "rounded scaled ranks"),
         *rows.split_noise(),
         *rows.opened(opens, ("m_source", "m_target")),
     )
     granted: ClassVar[tuple[Row, ...]] = (
-        *result_rows(
+        *rows.of_each_source(
             Field("explained", "float64", ("sources", "m_target"), _R2),
             Field(
-                "explained_noise", "float64", ("sources", "m_target"), f"{NOISE} whose squares add up to R²"
+                "explained_noise",
+                "float64",
+                ("sources", "m_target"),
+                f"{NOISE_IN_PRODUCTS} whose squares add up to R²",
             ),
             Field(
                 "kept", "int64", ("sources",), "k, how many independent directions a source's columns have"

@@ -40,11 +40,6 @@ MASKED = rows.masked("one sum of scaled ranks", 1, "scaled ranks")
 SCALED = (
     *rows.scales({"ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
     *rows.scales({"ranges": ("m_target",), "diameter": (1,)}, Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-    *rows.multiplied({"multiplied_ranges": (1,)}, Role.SOURCE, Role.COORDINATOR, Role.TARGET, Role.SOURCE),
-    *rows.multiplied(
-        {"multiplied_ranges": ("m_target",), "multiplied_diameter": (1,)},
-        *(Role.TARGET, Role.COORDINATOR, Role.SOURCE),
-    ),
 )
 _ERRORS = (
     "the standard error of each strength, which shows how strongly the sources' columns correlate with each "

@@ -22,7 +22,7 @@ from mpc_spearman.config.levels import GRANTS, within
 from mpc_spearman.findings import adjustment
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.levels.level import Level
-from mpc_spearman.levels.rows import COORDINATOR, NAMES, SOURCE, TARGET
+from mpc_spearman.levels.rows import COORDINATOR, NAMES, OF_THE_RUN, SOURCE, TARGET
 from mpc_spearman.parties import Role
 from mpc_spearman.wire.kinds import Field, Kind, Row, ViewTable
 from mpc_spearman.wire.meter import PHASES
@@ -195,10 +195,6 @@ def learnt(plan: PlanSource) -> list[dict[str, str]]:
     return facts
 
 
-#: With which words a fact begins that an owner sends of the rows of a run, not of its whole table.
-_OF_THE_RUN = "of the rows used, "
-
-
 def statements(plan: Plan, owner: str) -> tuple[list[str], list[str]]:
     """Return what an owner states about its columns without noise: of its whole table, of a run's rows."""
     stated = dict.fromkeys(
@@ -208,5 +204,5 @@ def statements(plan: Plan, owner: str) -> tuple[list[str], list[str]]:
         and row["phase"] in (Kind.COLUMNS.phase, Kind.DESCRIPTION.phase)
         and "feature names" not in row["what"]
     )
-    used = [what for what in stated if what.startswith(_OF_THE_RUN) or "kurtosis" in what]
-    return [what for what in stated if what not in used], [what.removeprefix(_OF_THE_RUN) for what in used]
+    used = [what for what in stated if what.startswith(OF_THE_RUN) or "kurtosis" in what]
+    return [what for what in stated if what not in used], [what.removeprefix(OF_THE_RUN) for what in used]
