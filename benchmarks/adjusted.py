@@ -26,6 +26,7 @@ from mpc_spearman.levels import level_of
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.scales import deviations
 from mpc_spearman.statistics.columns import Columns, Floats
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
@@ -110,7 +111,7 @@ def coefficients(source: Ranks, target: Ranks) -> Floats:
 
 def tested(rho: Floats, n: int, source: Columns, target: Columns, noise: Floats | float) -> Floats:
     """Return p-values of coefficients."""
-    return pvalues(rho, n, source.rows, target, "tie_corrected", noise).ravel()
+    return pvalues(rho, Pairs(n, source.rows, target, noise=noise)).ravel()
 
 
 if __name__ == "__main__":

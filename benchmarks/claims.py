@@ -12,15 +12,15 @@ import math
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import measuring
 import numpy as np
 
-from mpc_spearman.statistics import canonical, explained
+from mpc_spearman.statistics import canonical
 from mpc_spearman.statistics.columns import Columns, Floats, Ties
-from mpc_spearman.statistics.discoveries import bound_on_all, found_intervals
-from mpc_spearman.statistics.intervals import intervals
+from mpc_spearman.statistics.explained import Directions, r2_intervals
+from mpc_spearman.statistics.intervals import bound_on_all, intervals, selected_intervals
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 from mpc_spearman.statistics.rank_ranges import difference_variances, rank_ranges
 from mpc_spearman.statistics.shrinkage import best_guesses
@@ -53,22 +53,20 @@ def of_pairs(sizes: tuple[int, int], related: tuple[float, float], noise: float)
     (share, size), rng = related, np.random.default_rng([*sizes, int(100 * related[0]), int(noise)])
     sides = [Columns(np.full(m, Ties.NONE), np.zeros(m)) for m in sizes]
     s = np.full(sizes, noise * ERROR)
-    about: dict[str, Any] = {
-        "n": ROWS, "source": sides[0].rows, "target": sides[1], "estimator": "tie_corrected", "noise": s
-    }  # fmt: skip
+    pairs = Pairs(ROWS, sides[0].rows, sides[1], noise=s)
     claims, exceeded, plain, own, largest = 0, 0, [], [], []
     for _ in range(TABLES):
         truth = np.where(rng.random(sizes) < share, size * rng.uniform(0.5, 1.5, sizes), 0.0)
         rho = sampled(truth, rng) + s * rng.normal(size=sizes)
-        found = qvalues(pvalues(rho, **about)) <= 1 - CONFIDENCE
+        found = qvalues(pvalues(rho, pairs)) <= 1 - CONFIDENCE
         claims += found.any()
         for ends, missed in (
-            (intervals(rho, confidence=CONFIDENCE, **about), plain),
-            (found_intervals(rho, found, CONFIDENCE, rho.size, **about), own),
+            (intervals(rho, pairs, CONFIDENCE), plain),
+            (selected_intervals(rho, pairs, found, CONFIDENCE, rho.size), own),
         ):
             out = ~((ends[0] <= truth) & (truth <= ends[1]))
             missed.append(out[found].mean() if found.any() else 0.0)
-        exceeded += np.abs(truth).max() > bound_on_all(rho, CONFIDENCE, rho.size, **about)[0]
+        exceeded += np.abs(truth).max() > bound_on_all(rho, pairs, CONFIDENCE, rho.size)[0]
         first = np.unravel_index(np.abs(rho).argmax(), sizes)
         largest.append([abs(of[first]) for of in (rho, best_guesses(rho, s**2 + ERROR**2), truth)])
     of = TABLES
@@ -120,7 +118,8 @@ def shares() -> str:
         s, cells, above = np.array(noise * ERROR), [], 0.0
         for theta in truths:
             rng = np.random.default_rng([k, int(noise), int(100 * theta)])
-            low, high = explained.r2_intervals(drawn_r2(theta, k, s, rng), s, np.array(k), ROWS, CONFIDENCE)
+            products = Directions(ROWS, np.array(k), s)
+            low, high = r2_intervals(drawn_r2(theta, k, s, rng), products, CONFIDENCE)
             cells.append(f"{np.mean((low <= theta) & (theta <= high)):.1%}")
             above = float(np.mean(low > 0)) if not theta else above
         lines.append((k, f"{noise:g}", *cells, f"{above:.1%}"))
@@ -145,7 +144,7 @@ def of_correlations() -> Iterator[tuple[object, ...]]:
     """Return its lines."""
     for (a, b), noise, rho in product(((3, 3), (20, 20)), NOISES, (0.0, 0.4, 0.8)):
         rng, s = np.random.default_rng([a, b, int(noise), int(10 * rho)]), np.array(noise * ERROR)
-        size, found = (np.array(a), np.array(b)), []
+        products, found = Directions(ROWS, np.array(a), s, k_target=b), []
         for _ in range(TABLES if not rho else TABLES // 5):
             x, y = rng.normal(size=(ROWS, a)), rng.normal(size=(ROWS, b))
             y[:, 0] = rho * x[:, 0] + math.sqrt(1 - rho**2) * y[:, 0]
@@ -153,8 +152,8 @@ def of_correlations() -> Iterator[tuple[object, ...]]:
             z = one.T @ other + s * rng.normal(size=(a, b))
             found.append(np.linalg.svd(z, compute_uv=False)[0])
         largest = np.array(found)
-        counts = largest > canonical.largest_by_chance(s, *size, ROWS)
-        corrected = canonical.without_bias(largest[counts], s, *size, ROWS)
+        counts = largest > canonical.largest_by_chance(products)
+        corrected = canonical.without_bias(largest[counts], products)
         shown = f"{np.nanmean(corrected):.2f}" if counts.any() and rho else ""
         yield f"{a} × {b}", f"{noise:g}", f"{rho:g}", f"{counts.mean():.1%}", f"{largest.mean():.2f}", shown
 

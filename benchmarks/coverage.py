@@ -11,7 +11,7 @@ the tables into docs/statistics-checks.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -23,9 +23,9 @@ from scipy import special
 from scipy.stats import random_table
 
 from mpc_spearman.statistics.columns import Columns, Ties, rounded
-from mpc_spearman.statistics.discoveries import found_intervals
-from mpc_spearman.statistics.intervals import intervals
-from mpc_spearman.statistics.pvalues import null_skewness, pvalues, qvalues
+from mpc_spearman.statistics.intervals import intervals, selected_intervals
+from mpc_spearman.statistics.pairs import Pairs
+from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 SIZES = (500, 5_000, 20_000)
@@ -161,7 +161,7 @@ def covered(truth: float, rho: Floats, n: int, known: Known, noise: float) -> ND
     """Say of each sample whether it has an interval, and whether that covers the truth: (2, samples)."""
     if noise:
         known = (coarse(known[0]), coarse(known[1]))
-    low, high = intervals(rho, n, *known, "tie_corrected", LEVEL, noise)
+    low, high = intervals(rho, Pairs(n, *known, noise=noise), LEVEL)
     return np.array([low <= high, (low <= truth) & (truth <= high)])
 
 
@@ -219,12 +219,12 @@ def found() -> Iterator[str]:
             truth = np.repeat([truths[a, b], 0.0], [RELATED, UNRELATED])
             rho = np.concatenate([np.einsum("ij,ij->i", u, v) for (u, _), (v, _) in zip(x, y, strict=True)])
             rho += noise * generator.standard_normal(rho.shape)
-            known = [_joined(coarse(c) if noise else c for _, c in side) for side in (x, y)]
-            about = {"n": FOUND_AMONG, "source": known[0], "target": known[1], "estimator": "tie_corrected"}
-            p = pvalues(rho, **about, noise=noise)
+            known = [Columns.joined(coarse(c) if noise else c for _, c in side) for side in (x, y)]
+            pairs = Pairs(FOUND_AMONG, *known, noise=noise)
+            p = pvalues(rho, pairs)
             chosen, tested = qvalues(p) <= 1 - LEVEL, int((~np.isnan(p)).sum())
-            plain = intervals(rho, **about, confidence=LEVEL, noise=noise)
-            own = found_intervals(rho, chosen, LEVEL, tested, **about, noise=noise)
+            plain = intervals(rho, pairs, LEVEL)
+            own = selected_intervals(rho, pairs, chosen, LEVEL, tested)
             there = ~np.isnan(own[0])
             shares = [
                 np.mean(((truth < low) | (truth > high))[there]) if there.any() else 0.0
@@ -242,14 +242,6 @@ def found() -> Iterator[str]:
                 *((f"{100 * plain:.1f} %", f"{100 * own:.1f} %") if count else ("", "")),
             ]
         yield f"| {a if a == b else f'{a} × {b}'} | {' | '.join(cells)} |"
-
-
-def _joined(parts: Iterable[Columns]) -> Columns:
-    """Put what is known of columns one after the other."""
-    parts = list(parts)
-    return Columns(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("ties", "skewness"))
-    )
 
 
 def column(shares: list[float], n: int) -> tuple[NDArray[np.int64], Floats, Columns]:
@@ -271,12 +263,12 @@ def test_sizes(draws: int) -> Iterator[str]:
         # Tables of independent columns with those sizes of groups.
         drawn = random_table(sizes, others).rvs(draws, random_state=generator)
         rho = np.clip(np.einsum("i,kij,j->k", x, drawn, y), -1, 1)[None]
-        skew = float(null_skewness(n, source, target)[0])
+        skew = float(Pairs(n, source, target).null_skewness[0])
         name = a if a == b else f"{a} × {b}"
         for noise in (0.0, 1 / np.sqrt(n - 1)):
             known = (coarse(source), coarse(target)) if noise else (source, target)
             published = rho + noise * generator.standard_normal(rho.shape)
-            p = pvalues(published, n, *known, "tie_corrected", noise)
+            p = pvalues(published, Pairs(n, *known, noise=noise))
             shares = [np.mean(p <= alpha) / alpha for alpha in ALPHAS]
             cells = ["none" if np.isnan(p).all() else f"{share:.2f}" for share in shares]
             student = "" if noise else f"{np.mean(students(rho, n) <= ALPHAS[-1]) / ALPHAS[-1]:.1f}"

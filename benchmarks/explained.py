@@ -29,7 +29,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import level_of, whitening
 from mpc_spearman.levels.shapes import Description, Descriptions, Shapes
 from mpc_spearman.privacy.loss import separation
-from mpc_spearman.statistics.explained import dispersion, pillai_pvalues, predictive, pvalues
+from mpc_spearman.statistics.explained import Directions, dispersion, pillai_pvalues, predictive, pvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 TABLES, NEW, M_B = 300, 2000, 8
@@ -181,11 +181,8 @@ def shares(source: np.ndarray, target: np.ndarray, noisy: bool, rng: np.random.G
         return ["none"] * len(ALPHAS)
     z = np.array([source @ target[:, rng.permutation(n)].T for _ in range(DRAWS)])
     trace = np.square(z + s * rng.normal(size=z.shape)).sum(axis=(1, 2)) - k * other * s**2
-    noise, of_k = np.full(DRAWS, s), np.full(DRAWS, k)
-    if other == 1:
-        p = pvalues(trace, noise, of_k, n, found)
-    else:
-        p = pillai_pvalues(trace, noise, of_k, np.full(DRAWS, other), n, found)
+    products = Directions(n, np.full(DRAWS, k), np.full(DRAWS, s), found, other)
+    p = (pvalues if other == 1 else pillai_pvalues)(trace, products)
     return [f"{np.mean(p <= alpha) / alpha:.2f}" for alpha in ALPHAS]
 
 

@@ -24,6 +24,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import whitening
 from mpc_spearman.statistics import explained
 from mpc_spearman.statistics.columns import Columns, Floats
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
@@ -52,7 +53,7 @@ def measured(kind: str, pattern: str, share: float) -> tuple[str, ...]:
     x, y = (drawn(kind, rng) for _ in range(2))
     rho, known = coefficients(x, y, *gaps(pattern, share, x, rng))
     as_if_none = [Columns(side.ties, side.skewness) for side in known]
-    found = [np.mean(pvalues(rho, ROWS, *sides, "tie_corrected") <= 0.05) for sides in (as_if_none, known)]
+    found = [np.mean(pvalues(rho, Pairs(ROWS, *sides)) <= 0.05) for sides in (as_if_none, known)]
     weaker = shrunk(pattern, share, rng) if kind == KINDS[0] and pattern != PATTERNS[3] else ("", "")
     return kind, pattern, f"{share:.0%}", *(f"{one:.1%}" for one in found), *weaker
 
@@ -88,11 +89,10 @@ def small_pvalues(kind: str, pattern: str, share: float, rng: np.random.Generato
         trace = np.square(z + noise * rng.normal(size=z.shape)).sum() - z.size * noise**2
         varies = explained.dispersion(weights[0], k, weights[1 if len(other) == 1 else 2], len(other), ROWS)
         for rows in (np.array([float(ROWS)]), explained.counted_rows(ROWS, gaps, 0, 1.0, k)):
-            about = (np.array([noise]), k), (rows, varies if not noise else 1.0)
-            if len(other) == 1:
-                p = explained.pvalues(np.array([trace]), *about[0], *about[1])
-            else:
-                p = explained.pillai_pvalues(np.array([trace]), *about[0], k, *about[1])
+            dispersion, several = varies if not noise else 1.0, len(other) > 1
+            products = explained.Directions(rows, k, np.array([noise]), dispersion, k if several else 1)
+            test = explained.pillai_pvalues if several else explained.pvalues
+            p = test(np.array([trace]), products)
             small.append(bool(p[0] <= 0.05))
     return small
 

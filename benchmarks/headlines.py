@@ -26,7 +26,7 @@ from mpc_spearman.findings.strengths import Strengths
 from mpc_spearman.findings.tables import Labels
 from mpc_spearman.levels import findings_of
 from mpc_spearman.statistics import estimators
-from mpc_spearman.statistics.strengths import from_noisy
+from mpc_spearman.statistics.mean_squares import from_noisy
 
 PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 #: Rows, columns a side, and how many tables; noise in standard errors.
@@ -81,7 +81,7 @@ def counted(
 def claimed_order(findings: Findings) -> bool:
     """Return whether there is a ranking that is not said to be chance or noise."""
     sections = [findings.ranked()] if isinstance(findings, Strengths) else findings.sections()
-    ranked = [one for one in sections if one.table and "position" in one.table.head]
+    ranked = [one for one in sections if one.table and "position" in one.table.columns]
     return any(not one.lead.startswith("The order is mostly") for one in ranked)
 
 

@@ -28,6 +28,7 @@ from mpc_spearman.levels.foreseen import foresee
 from mpc_spearman.privacy.choice import noise_factor
 from mpc_spearman.privacy.scales import Scales, deviations, input_deviations, untied_range
 from mpc_spearman.statistics.columns import Columns, Flags
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
 PAGE = Path(__file__).parents[1] / "docs" / "guarantee.md"
@@ -141,7 +142,7 @@ def measured(name: str, source: Ranks, target: Ranks) -> tuple[str, ...]:
     columns = Columns.of(source).rows, Columns.of(target)
 
     def found(values: Floats, noise: Floats | float) -> Flags:
-        return np.asarray(qvalues(pvalues(values, n, *columns, "tie_corrected", noise)) <= RATE)
+        return np.asarray(qvalues(pvalues(values, Pairs(n, *columns, noise=noise))) <= RATE)
 
     without, right, shares = found(rho, 0.0), [], []
     for _ in range(DRAWS):

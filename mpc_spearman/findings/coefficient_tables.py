@@ -14,21 +14,24 @@ from mpc_spearman.findings.adjustment import comparable, in_words
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, nominal_columns
 from mpc_spearman.findings.sections import RATE
-from mpc_spearman.findings.strengths import Strengths, errors_of, rank_table
+from mpc_spearman.findings.strengths import Strengths
 from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
-from mpc_spearman.statistics import estimators, pvalues, reading
-from mpc_spearman.statistics import strengths as strength_tests
+from mpc_spearman.statistics import estimators, reading
+from mpc_spearman.statistics import mean_squares as squares_of
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
-from mpc_spearman.statistics.discoveries import found_intervals
-from mpc_spearman.statistics.mean_squares import mean_squares, null_errors, rank_errors, related_at_most
+from mpc_spearman.statistics.intervals import selected_intervals
+from mpc_spearman.statistics.pairs import Pairs
+from mpc_spearman.statistics.pvalues import pvalues, qvalues
+from mpc_spearman.statistics.rank_ranges import difference_variances
 from mpc_spearman.statistics.shrinkage import best_guesses
+from mpc_spearman.statistics.strengths import pvalues as strength_pvalues
 
 _ENDS = ("low", "high")
-#: What is known of columns, by the end of the names of numbers.
-_KNOWN = tuple(field.name for field in fields(Columns))
+#: What messages say of columns, by the end of the names of numbers.
+_OF_COLUMNS = tuple(field.name for field in fields(Columns))
 
 
-def _of_both(labels: Labels, target: str) -> Sequence[Any]:
+def _all_features(labels: Labels, target: str) -> Sequence[Any]:
     return [*labels.sources, *((target, name) for name in labels.target)]
 
 
@@ -36,16 +39,16 @@ def _with_ends(labels: Labels, target: str) -> Sequence[Any]:
     return [(*row, end) for row in labels.sources for end in _ENDS]
 
 
-def _word(ties: str) -> str:
-    return Ties.named(ties).word
-
-
 def _matrix(words: str, pair: str, file: str = "") -> Form:
     return Form(words, file, rows=source_features, pair=(pair,))
 
 
+def _of_features(words: str, file: str, **columns: Any) -> Form:
+    return Form(words, file, ("party", "feature"), columns, _all_features)
+
+
 class CoefficientTables(Strengths):
-    """Coefficients, the ties of the columns they are of, and the noise in them; the rest is derived."""
+    """Coefficients, the ties of their columns, and the noise in them; the rest is derived."""
 
     tables: ClassVar[Mapping[str, Form]] = {
         "coefficients": _matrix("coefficients", "rho", "matrix.csv"),
@@ -56,18 +59,12 @@ class CoefficientTables(Strengths):
         "intervals": Form(
             "confidence intervals", "", ("party", "feature", "bound"), None, _with_ends, pair=_ENDS
         ),
-        "columns": Form(
-            "columns' ties", "columns.csv", ("party", "feature"),
-            {"ties": _word, "skewness": float, "gaps": float}, _of_both,
+        "columns": _of_features(
+            "columns' ties", "columns.csv",
+            ties=lambda word: Ties.named(word).word, skewness=float, gaps=float,
         ),
-        "adjustment": Form(
-            "columns' adjustments", "adjustment.csv", ("party", "feature"),
-            {"fitted": int, "unequal": float}, _of_both,
-        ),
-        "ranges": Form(
-            "columns' stated ranges", "ranges.csv", ("party", "feature"),
-            {"range": float, "weakened": bool}, _of_both,
-        ),
+        "adjustment": _of_features("columns' adjustments", "adjustment.csv", fitted=int, unequal=float),
+        "ranges": _of_features("columns' stated ranges", "ranges.csv", range=float, weakened=bool),
         "categories": CATEGORIES,
         "nominal": NOMINAL,
         **Strengths.tables,
@@ -79,12 +76,14 @@ class CoefficientTables(Strengths):
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
-        source, target = (
-            Columns(**{what: numbers[f"{side}_{what}"] for what in _KNOWN if f"{side}_{what}" in numbers})
+        columns = Columns.joined(
+            Columns(
+                **{name: numbers[f"{side}_{name}"] for name in _OF_COLUMNS if f"{side}_{name}" in numbers}
+            )
             for side in ("source", "target")
         )
-        columns = column_table(_of_both(labels, copy.target), source, target)
-        rows: Any = columns.index[: len(labels.sources)]
+        described = column_table(_all_features(labels, copy.target), columns)
+        rows: Any = described.index[: len(labels.sources)]
         rows = rows.remove_unused_levels()
         features = pd.Index(list(labels.target), dtype="object")
         tables = {
@@ -97,147 +96,169 @@ class CoefficientTables(Strengths):
             tables["noise"] = tables["noise"].where(tables["coefficients"].notna())
         if "source_ranges" in numbers and "target_ranges" in numbers:
             stated = np.concatenate([numbers["source_ranges"], numbers["target_ranges"]])
-            tables["ranges"] = pd.DataFrame({"range": stated}, columns.index)
+            tables["ranges"] = pd.DataFrame({"range": stated}, described.index)
         if in_words(copy.plan):
-            tables["adjustment"] = adjustment_table(columns.index, source, target)
+            adjustment = {"fitted": columns.fitted, "unequal": columns.unequal}
+            tables["adjustment"] = pd.DataFrame(adjustment, described.index)
         if "estimators" in numbers:
-            names = list(cls.tables["estimators"].columns or ())
-            tables["estimators"] = pd.DataFrame(numbers["estimators"], features, names)
+            tables["estimators"] = pd.DataFrame(numbers["estimators"], features, ["tie_corrected", "paper"])
         tables |= category_table(copy, numbers, labels)
-        return {**super().derive(copy, numbers, labels), **tables, "columns": columns}
+        return {**super().derive(copy, numbers, labels), **tables, "columns": described}
 
-    @classmethod
-    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """Compute p- and q-values, intervals of what is found, and best guesses where noise is large.
+    def follow(self) -> dict[str, Any]:
+        """Compute p- and q-values, intervals of what differs, and best guesses where noise is large.
 
         A coefficient of a column that may be weakened has no interval: it may lie too near to 0. Intervals
         and q-values of pairs chosen as the strongest allow for the choice among all pairs.
         """
-        matrix, columns, noise = (tables.get(name) for name in ("coefficients", "columns", "noise"))
-        if matrix is None or columns is None:
-            return {}
-        adjustment, rho = tables.get("adjustment"), matrix.to_numpy()
-        pairs = evidence(copy, columns, len(matrix), noise, adjustment)
-        stated = tables.get("ranges")
-        if stated is not None:
-            stated = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), copy.n))
-        weak = weakened_pairs(stated, *rho.shape)
-        p = pvalues.pvalues(rho, **pairs)
-        chosen = copy.chosen(rho.size) is not None
-        tests = tests_of(copy, p, pairs)
-        q = pvalues.qvalues(p, tests)
-        selected = (q <= RATE) & ~weak
-        ends = np.stack(found_intervals(rho, selected, copy.plan.confidence, tests, **pairs), axis=1)
+        matrix, pairs = self.matrix, self.evidence
+        rho, n = matrix.to_numpy(), self.n
+        derived = {}
+        if "ranges" in self.held:
+            stated = self.held["ranges"]
+            derived["ranges"] = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), n))
+        p = pvalues(rho, pairs)
+        tests = self.tests_of(p)
+        q = qvalues(p, tests)
+        selected = (q <= RATE) & ~weakened_pairs(derived.get("ranges"), *rho.shape)
+        ends = np.stack(selected_intervals(rho, pairs, selected, self.plan.confidence, tests), axis=1)
         bounds = pd.MultiIndex.from_tuples(
             [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
         )
-        derived = {
+        derived |= {
             "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
             "intervals": pd.DataFrame(ends.reshape(-1, matrix.shape[1]), bounds, matrix.columns),
             "qvalues": pd.DataFrame(q, matrix.index, matrix.columns),
-            **cls._ranks(copy, tables),
-            **({} if stated is None else {"ranges": stated}),
         }
-        if not chosen:
-            derived |= associations(copy, {**tables, **derived}, pairs)
-        sampling = 1 / (copy.n - 1)
-        if not chosen and np.nanmedian(np.square(pairs["noise"])) > sampling:
-            guesses = best_guesses(rho, np.square(pairs["noise"]) + sampling)
+        if self.chosen:
+            return derived  # strengths are of the chosen pairs alone, and best guesses need all pairs
+        derived |= self._ranks() | associations(self.copy, {**self.held, **derived}, pairs)
+        sampling, variances = 1 / (n - 1), np.square(pairs.noise)
+        if np.nanmedian(variances) > sampling:
+            guesses = best_guesses(rho, variances + sampling)
             derived["guesses"] = pd.DataFrame(guesses, matrix.index, matrix.columns)
         return derived
 
-    @classmethod
-    def _ranks(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
+    def _ranks(self) -> dict[str, Any]:
         """Test strengths; means of |ρ| with noise by their squares, as far as the whole matrix is known."""
-        if copy.chosen(tables["coefficients"].size):
-            return {}  # strengths are of the chosen pairs alone
-        if not cls.by_squares(copy, tables):
-            return super().follow(copy, tables)
-        if in_words(copy.plan) or "errors" not in tables or (copy.role == "source" and len(copy.sources) > 1):
+        if not self.by_squares:
+            return super().follow()
+        if in_words(self.plan) or "errors" not in self.held or self.own_rows:
             return {}
-        noise = tables["noise"].to_numpy()
-        squares = mean_squares(tables["coefficients"].to_numpy(), noise, copy.n)
-        _, sampling, _ = errors_of(tables)
-        length = float(sampling.max()) * math.sqrt(copy.n - 1)
-        related = related_at_most(length, len(noise))
-        errors = null_errors(noise, related, copy.n)
-        chance_gives = float(np.square(noise).mean()) + 1 / (copy.n - 1)
-        p = strength_tests.pvalues(squares + chance_gives, errors, chance_gives, two_sided=False)
-        unknown, errors = np.full(len(squares), math.nan), rank_errors(squares, noise, related, copy.n)
-        return {"ranks": rank_table(copy, tables["strengths"].index, squares, errors, 0 * errors, p, unknown)}
+        noise, n = self.held["noise"].to_numpy(), self.n
+        squares = squares_of.mean_squares(self.matrix.to_numpy(), noise, n)
+        _, sampling, _ = self.values_and_errors()
+        related = squares_of.related_at_most(float(sampling.max()) * math.sqrt(n - 1), len(noise))
+        errors = squares_of.null_errors(noise, related, n)
+        by_chance = float(np.square(noise).mean()) + 1 / (n - 1)
+        p = strength_pvalues(squares + by_chance, errors, by_chance, two_sided=False)
+        variances = difference_variances(squares_of.rank_errors(squares, noise, related, n))
+        return {"ranks": self.rank_table(squares, variances, p, np.full(len(squares), math.nan))}
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
         """Return all sources' rows under each other, and what follows from all of them."""
-        matrix = pd.concat([part.held["coefficients"] for part in parts])
-        described = pd.concat([part.held["columns"] for part in parts])
+
+        def joined(name: str) -> pd.DataFrame:
+            """Return the rows of all parts' tables of a name, each label once."""
+            rows: pd.DataFrame = pd.concat([part.held[name] for part in parts if name in part.held])
+            return rows[~rows.index.duplicated()]
+
+        there = {name for part in parts for name in part.held}
+        matrix, described = joined("coefficients"), joined("columns")
         of_target = described.index.get_level_values("party") == copy.target
-        columns = pd.concat([described[~of_target], described[of_target & ~described.index.duplicated()]])
+        columns = pd.concat([described[~of_target], described[of_target]])
         tables = {"coefficients": matrix, "columns": columns}
         if in_words(copy.plan):
-            adjustments = pd.concat([part.held["adjustment"] for part in parts if "adjustment" in part.held])
-            known = adjustments[~adjustments.index.duplicated()].reindex(columns.index)
-            tables["adjustment"] = known.fillna({"fitted": 0, "unequal": 1.0})
-        if all("noise" in part.held for part in parts):
-            tables["noise"] = pd.concat([part.held["noise"] for part in parts])
-        # A run that used all rows of every table has none: nothing is weakened in it.
-        if ranges := [part.held["ranges"] for part in parts if "ranges" in part.held]:
-            stated = pd.concat(ranges)
-            tables["ranges"] = stated[~stated.index.duplicated()].reindex(columns.index)
-        if flags := [part.held["categories"] for part in parts if "categories" in part.held]:
-            categories = pd.concat(flags)
-            tables["categories"] = categories[~categories.index.duplicated()]
+            adjustment = joined("adjustment").reindex(columns.index)
+            tables["adjustment"] = adjustment.fillna({"fitted": 0, "unequal": 1.0})
+        # A run that used all rows of every table has no ranges: nothing is weakened in it.
+        if "ranges" in there:
+            tables["ranges"] = joined("ranges").reindex(columns.index)
+        if "categories" in there:
+            tables["categories"] = joined("categories")
         plan, rho = copy.plan, matrix.to_numpy()
-        mu, counts = estimators.strengths(rho, plan.strength)
-        ranked = mu
-        if "noise" in tables:
+        if all("noise" in part.held for part in parts):
+            tables["noise"] = joined("noise")
             noise = tables["noise"].to_numpy()
-            mu, counts, ranked = strength_tests.from_noisy(rho, noise, copy.n, plan.strength, plan.estimator)
+            mu, counts, ranked = squares_of.from_noisy(rho, noise, copy.n, plan.strength, plan.estimator)
+        else:
+            mu, counts = estimators.strengths(rho, plan.strength)
+            ranked = mu
         return {**tables, **cls.merged_means(copy, parts, mu, counts, ranked)}
 
     def shows(self, numbers: Numbers) -> bool:
         table, role = self.held["columns"], "source" if self.copy.role == "source" else "target"
-        mine = table.index.get_level_values("party") == self.copy.party
-        adjustment = self.held.get("adjustment")
-        own_columns = known_columns(table[mine], None if adjustment is None else adjustment[mine])
-        known: dict[str, Any] = {f"{role}_{what}": getattr(own_columns, what) for what in _KNOWN}
-        known[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[mine])
+        of_owner = table.index.get_level_values("party") == self.copy.party
+        columns = self.described.at(np.flatnonzero(of_owner).tolist())
+        known: dict[str, Any] = {f"{role}_{name}": array for name, array in vars(columns).items()}
+        known[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[of_owner])
         if "ranges" in self.held:
-            known[f"{role}_ranges"] = self.held["ranges"]["range"][mine].to_numpy()
+            known[f"{role}_ranges"] = self.held["ranges"]["range"][of_owner].to_numpy()
         return super().shows({**numbers, **known})
 
-    @staticmethod
-    def by_squares(copy: Copy, tables: Mapping[str, Any]) -> bool:
-        """Return whether strengths are root mean squares."""
-        noisy = "noise" in tables
-        return strength_tests.by_squares(copy.plan.strength, copy.plan.estimator, noisy=noisy)
+    # --- what tests know
+
+    @property
+    def matrix(self) -> pd.DataFrame:
+        """The coefficients."""
+        matrix: pd.DataFrame = self.held["coefficients"]
+        return matrix
+
+    @property
+    def chosen(self) -> int | None:
+        return self.copy.chosen(self.matrix.size)
+
+    @property
+    def own_rows(self) -> bool:
+        """Whether the matrix has only one source's rows, while strengths cover several sources."""
+        return self.copy.role == "source" and len(self.copy.sources) > 1
+
+    @property
+    def by_squares(self) -> bool:
+        """Whether strengths are root mean squares."""
+        return squares_of.by_squares(self.plan.strength, self.plan.estimator, noisy="noise" in self.held)
+
+    @property
+    def described(self) -> Columns:
+        """The columns of both sides as the statistics take them, the sources' first."""
+        table, adjustment = self.held["columns"], self.held.get("adjustment")
+        ties = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
+        columns = Columns(ties, table["skewness"].to_numpy(), table["gaps"].to_numpy())
+        if adjustment is None:
+            return columns
+        return replace(
+            columns, unequal=adjustment["unequal"].to_numpy(), fitted=adjustment["fitted"].to_numpy()
+        )
+
+    @property
+    def evidence(self) -> Pairs:
+        """What tests know of the pairs; no row counts if both sides are adjusted, for different columns."""
+        rows, columns, noise = len(self.matrix), self.described, self.held.get("noise")
+        source, target = columns.at(slice(rows)), columns.at(slice(rows, None))
+        parties = self.matrix.index.get_level_values("party")
+        tested = [comparable(self.plan, party) for party in parties]
+        return Pairs(
+            self.n,
+            replace(source, unequal=np.where(tested, source.unequal, np.inf)).rows,
+            target,
+            self.plan.estimator,
+            0.0 if noise is None else np.nan_to_num(noise.to_numpy()),  # NaN of pairs not chosen
+        )
+
+    def tests_of(self, p: Floats) -> int:
+        """Return over how many pairs tests are: those with a p-value, or those that were chosen from."""
+        if self.chosen is None:
+            return int((~np.isnan(p)).sum())
+        return int(np.broadcast_to(self.evidence.testable, p.shape).sum())
 
 
-def column_table(names: Sequence[Any], *sides: Columns) -> pd.DataFrame:
-    """Label what is known of columns, of one side or one after the other, with parties and features."""
-    index = pd.MultiIndex.from_tuples(list(names), names=["party", "feature"])
-    words = [Ties(value).word for columns in sides for value in columns.ties]
-    skewness = np.concatenate([columns.skewness for columns in sides])
-    gaps = np.concatenate([np.broadcast_to(columns.gaps, columns.ties.shape) for columns in sides])
-    return pd.DataFrame({"ties": words, "skewness": skewness, "gaps": gaps}, index=index)
-
-
-def adjustment_table(index: pd.Index[Any], *sides: Columns) -> pd.DataFrame:
-    """Label what is known of the adjustment of columns, of one side after the other."""
-    fitted, unequal = (
-        np.concatenate([np.broadcast_to(getattr(columns, what), columns.ties.shape) for columns in sides])
-        for what in ("fitted", "unequal")
-    )
-    return pd.DataFrame({"fitted": fitted, "unequal": unequal}, index=index)
-
-
-def known_columns(table: pd.DataFrame, adjustment: pd.DataFrame | None) -> Columns:
-    """Give what is known of columns as the statistics take it."""
-    classes = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
-    known = Columns(classes, table["skewness"].to_numpy(), table["gaps"].to_numpy())
-    if adjustment is None:
-        return known
-    return replace(known, unequal=adjustment["unequal"].to_numpy(), fitted=adjustment["fitted"].to_numpy())
+def column_table(labels: Sequence[Any], columns: Columns) -> pd.DataFrame:
+    """Return the table `columns`, whose rows are named by party and feature."""
+    index = pd.MultiIndex.from_tuples(list(labels), names=["party", "feature"])
+    gaps = np.broadcast_to(columns.gaps, columns.ties.shape)
+    words = [Ties(value).word for value in columns.ties]
+    return pd.DataFrame({"ties": words, "skewness": columns.skewness, "gaps": gaps}, index)
 
 
 def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flags:
@@ -246,41 +267,3 @@ def weakened_pairs(ranges: pd.DataFrame | None, rows: int, columns: int) -> Flag
         return np.zeros((rows, columns), dtype=bool)
     flags = ranges["weakened"].to_numpy(dtype=bool)
     return np.asarray(flags[:rows, None] | flags[rows:])
-
-
-def tests_of(copy: Copy, p: Floats, pairs: Mapping[str, Any]) -> int:
-    """Return over how many pairs tests are: those with a p-value, or that were chosen from.
-
-    `p` has the p-values, and `pairs` is their `evidence`.
-    """
-    if copy.chosen(p.size) is None:
-        return int((~np.isnan(p)).sum())
-    tested = pvalues.testable(pairs["source"], pairs["target"], pairs["estimator"])
-    return int(np.broadcast_to(tested, p.shape).sum())
-
-
-def evidence(
-    copy: Copy,
-    columns: pd.DataFrame,
-    rows: int,
-    noise: pd.DataFrame | None,
-    adjustment: pd.DataFrame | None,
-) -> dict[str, Any]:
-    """Gather the arguments of p-values and intervals, by name; the first `rows` columns are sources'.
-
-    Where the two sides are adjusted for different columns, no row counts.
-    """
-    known = known_columns(columns, adjustment)
-    source, target = (
-        Columns(*(np.broadcast_to(array, known.ties.shape)[some] for array in vars(known).values()))
-        for some in (slice(rows), slice(rows, None))
-    )
-    tested = [comparable(copy.plan, party) for party in columns.index.get_level_values("party")[:rows]]
-    source = replace(source, unequal=np.where(tested, source.unequal, np.inf))
-    return {
-        "n": copy.n,
-        "source": source.rows,
-        "target": target,
-        "estimator": copy.plan.estimator,
-        "noise": 0.0 if noise is None else np.nan_to_num(noise.to_numpy()),  # NaN of pairs not chosen
-    }

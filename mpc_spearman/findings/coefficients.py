@@ -8,31 +8,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mpc_spearman.findings.coefficient_tables import (
-    CoefficientTables,
-    evidence,
-    known_columns,
-    tests_of,
-    weakened_pairs,
-)
+from mpc_spearman.findings.coefficient_tables import CoefficientTables, weakened_pairs
 from mpc_spearman.findings.nominal import nominal_section
-from mpc_spearman.findings.sections import RATE, Line, Matrix, Section, Table, chance, number, percent
+from mpc_spearman.findings.sections import RATE, Matrix, Section, Table, chance, differ, number, percent
 from mpc_spearman.findings.tables import CSV_PAIRS
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.statistics.columns import Columns, Ties
-from mpc_spearman.statistics.discoveries import bound_on_all
-from mpc_spearman.statistics.intervals import INTERVAL_ROWS
+from mpc_spearman.statistics.intervals import INTERVAL_ROWS, bound_on_all
 from mpc_spearman.statistics.mean_squares import mean_squares, root_mean_squares
 from mpc_spearman.units import printable
 
 #: Pairs that are listed.
 _LISTED = 500
+#: A coefficient from which "would be found" says nothing.
+_CERTAIN = 0.995
 _UNCHOSEN = (
     ", or the pair is not among those chosen as the strongest. Rows and columns without a chosen pair are "
     "left out"
 )
-#: A coefficient from which "would be found" says nothing.
-_CERTAIN = 0.995
 _GUESS = "The best guess allows for noise, which makes the largest numbers too large. "
 _BEYOND = "Noise carries some coefficients beyond ±1, where no true one can be."
 _UNTESTED = (
@@ -49,32 +42,13 @@ _REPEATED = (
 class Coefficients(CoefficientTables):
     """The sentences, tables and the map that show coefficients."""
 
-    @property
-    def matrix(self) -> pd.DataFrame:
-        """The coefficients."""
-        matrix: pd.DataFrame = self.held["coefficients"]
-        return matrix
-
-    @property
-    def evidence(self) -> dict[str, Any]:
-        """The arguments of p-values and intervals of these coefficients, by name."""
-        held = self.held
-        return evidence(
-            self.copy, held["columns"], len(self.matrix), held.get("noise"), held.get("adjustment")
-        )
-
-    @property
-    def own_rows(self) -> bool:
-        """Whether the matrix has only one source's rows, while strengths cover several sources."""
-        return self.copy.role == "source" and len(self.copy.sources) > 1
-
     def warnings(self) -> list[str]:
-        stated = self.held.get("ranges")
-        names = [] if stated is None else [": ".join(label) for label in stated.index[stated["weakened"]]]
+        ranges = self.held.get("ranges")
+        weakened = [] if ranges is None else [": ".join(label) for label in ranges.index[ranges["weakened"]]]
         return [
             *(result_warnings.chosen("pairs", self.chosen, self.matrix.size) if self.chosen else []),
-            *result_warnings.weakened(names),
-            *result_warnings.pvalues(**self.evidence),
+            *result_warnings.weakened(weakened),
+            *result_warnings.pvalues(self.evidence),
             *([result_warnings.noise("the coefficients")] if self.noise_ratio() > 1 else []),
         ]
 
@@ -88,10 +62,9 @@ class Coefficients(CoefficientTables):
             pairs = pairs.dropna(subset="rho")
         constant = ties.index[ties == Ties.CONSTANT.word]
         target = constant[constant.get_level_values(0) == self.copy.target].get_level_values(1)
-        last = pd.MultiIndex.from_frame(pairs[["party", "source"]]).isin(constant) | pairs["target"].isin(
-            target
-        )
-        return pairs.iloc[np.argsort(last, kind="stable")].reset_index(drop=True)
+        is_constant = pd.MultiIndex.from_frame(pairs[["party", "source"]]).isin(constant)
+        is_constant |= pairs["target"].isin(target)
+        return pairs.iloc[np.argsort(is_constant, kind="stable")].reset_index(drop=True)
 
     def noise_ratio(self) -> float:
         if "noise" not in self.held:
@@ -105,12 +78,8 @@ class Coefficients(CoefficientTables):
         return super().precision()
 
     @property
-    def chosen(self) -> int | None:
-        return self.copy.chosen(self.matrix.size)
-
-    @property
     def mean(self) -> str:
-        return "root mean square ρ" if self.by_squares(self.copy, self.held) else super().mean
+        return "root mean square ρ" if self.by_squares else super().mean
 
     @property
     def over(self) -> str:
@@ -120,43 +89,41 @@ class Coefficients(CoefficientTables):
         if self.matrix.isna().all(axis=None):
             return self.first()
         pairs = self.pairs()
-        best, tested = next(pairs.head(1).itertuples()), int(pairs["q"].count())
-        which = "The only pair is" if len(pairs) == 1 else f"The strongest of {len(pairs):,} pairs is"
-        strongest = f"{self._named(best.party, best.source, best.target)}, with ρ = {number(best.rho)}"  # type: ignore[arg-type]
-        if not tested:
-            return f"{which} {strongest}; no pair has a p-value"
-        count = int((pairs["q"] <= RATE).sum())
-        if not count:
+        tested, differing = int(pairs["q"].count()), pairs[pairs["q"] <= RATE]
+        count = len(differing)
+        if tested and not count:
             return f"No pair differs from chance (smallest q {chance(pairs['q'].min())}){self._limit(tested)}"
-        best = next(pairs[pairs["q"] <= RATE].head(1).itertuples())
-        named = self._named(best.party, best.source, best.target)
-        of = (
-            f"the {len(pairs.dropna(subset='rho'))} pairs that are here"
-            if self.chosen
-            else f"{tested:,} pairs"
-        )
-        which = f"{count:,} of {of} differ{'s' * (count == 1)} from chance, the strongest"
+        best: Any = next((differing if count else pairs).itertuples())
+        pair, rho = self._name(best.party, best.source, best.target), f"with ρ = {number(best.rho)}"
+        if not tested:
+            which = "The only pair is" if len(pairs) == 1 else f"The strongest of {len(pairs):,} pairs is"
+            return f"{which} {pair}, {rho}; no pair has a p-value"
+        of = f"{tested:,} pairs"
+        if self.chosen:
+            of = f"the {pairs['rho'].count()} pairs that are here"
+        which = f"{count:,} of {of} {differ(count)} from chance, the strongest"
         if tested == 1:
             which = "The only pair with a p-value differs from chance:"
-        guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""  # type: ignore[arg-type]
-        return f"{which} {named} with ρ = {number(best.rho)}{guess}"  # type: ignore[arg-type]
+        guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""
+        return f"{which} {pair} {rho}{guess}"
 
     def _limit(self, tested: int) -> str:
         """Say above which size there is no coefficient, as far as pairs have intervals."""
         weak = weakened_pairs(self.held.get("ranges"), *self.matrix.shape)
         rho = np.where(weak, math.nan, self.matrix.to_numpy())
-        most, of = bound_on_all(rho, self.plan.confidence, self._tests, **self.evidence)
+        most, of = bound_on_all(rho, self.evidence, self.plan.confidence, self._tests)
         if not of:
             return ""
         which = "all |ρ|" if of == tested else f"the |ρ| of {of:,} pairs"
         if self.chosen:
             which = f"the |ρ| of the {of:,} pairs that are here"
-        return f"; with {percent(self.plan.confidence)} confidence {which} are below {number(_up(most))}"
+        most = math.ceil(most * 1000) / 1000
+        return f"; with {percent(self.plan.confidence)} confidence {which} are below {number(most)}"
 
     @property
     def _tests(self) -> int:
         """Over how many pairs tests are."""
-        return tests_of(self.copy, self.held["pvalues"].to_numpy(), self.evidence)
+        return self.tests_of(self.held["pvalues"].to_numpy())
 
     def sections(self) -> list[Section]:
         if self.matrix.isna().all(axis=None):
@@ -166,50 +133,46 @@ class Coefficients(CoefficientTables):
         return [self._strongest(self.pairs()), *nominal, self.ranked(lead), self._map()]
 
     def _strongest(self, pairs: pd.DataFrame) -> Section:
-        """Return the section with the pairs whose coefficients are farthest from 0, intervals where found."""
+        """Return the section with the pairs whose coefficients are farthest from 0, and their intervals."""
         defined = pairs.dropna(subset="rho")
-        known: Any = defined.head(_LISTED)
-        described = self.held["columns"]
-        places, columns = (
-            {label: at for at, label in enumerate(described.index)},
-            known_columns(described, None),
+        listed: Any = defined.head(_LISTED)
+        lines = [*listed.itertuples()]
+        guesses = {"best guess": [*map(number, listed["guess"])]} if "guesses" in self.held else {}
+        columns = {
+            "pair": [self._name(pair.party, pair.source, pair.target) for pair in lines],
+            "ρ": [*map(number, listed["rho"])],
+            **guesses,
+            "interval": [self._interval(pair.low, pair.high, pair.q) for pair in lines],
+            "q": [*map(chance, listed["q"])],
+        }
+        places = {label: place for place, label in enumerate(self.held["columns"].index)}
+        described, target = self.described, self.copy.target
+        table = Table(
+            columns,
+            "pairs.csv" if len(pairs) <= CSV_PAIRS else "pairs.parquet",
+            listed["rho"].tolist(),
+            [*zip(listed["low"].tolist(), listed["high"].tolist(), strict=True)],
+            differing=(listed["q"] <= RATE).tolist(),
+            notes=[
+                self._flag(
+                    pair.rho, described, [places[pair.party, pair.source], places[target, pair.target]]
+                )
+                for pair in lines
+            ],
+            names=("pair",),
+            more=len(defined) - len(lines),
+            points=True,
         )
-        guesses = ["best guess"] * ("guesses" in self.held)
-        lines = [
-            Line(
-                (
-                    *(
-                        self._named(pair.party, pair.source, pair.target),
-                        number(pair.rho),
-                        *(number(pair.guess) for _ in guesses),
-                    ),
-                    *(self._interval(pair.low, pair.high, pair.q), chance(pair.q)),
-                ),
-                pair.rho,
-                (pair.low, pair.high),
-                found=pair.q <= RATE,
-                note=self._flag(
-                    pair.rho, columns, places[pair.party, pair.source], places[self.copy.target, pair.target]
-                ),
-            )
-            for pair in known.itertuples()
-        ]
-        sources, target = ", ".join(map(printable, self.copy.sources)), printable(self.copy.target)
-        return Section(
-            "The strongest pairs",
-            about=f"Rank correlations ρ of a feature of {sources} with one of {target}. Full points "
-            f"differ from chance (q ≤ {percent(RATE)}, Benjamini and Hochberg, over all pairs that have a "
-            f"p-value); hollow ones do not, and have no interval. {_GUESS if guesses else ''}{_REPEATED}",
-            table=Table(
-                ("pair", "ρ", *guesses, "interval", "q"),
-                lines, "pairs.csv" if len(pairs) <= CSV_PAIRS else "pairs.parquet", ("pair",),
-                len(defined) - len(lines), points=True,
-            ),
-            notes=self._tested(pairs),
-            short=5, long=10,
-        )  # fmt: skip
+        about = (
+            f"Rank correlations ρ of a feature of {', '.join(map(printable, self.copy.sources))} with one of "
+            f"{printable(target)}. Full points differ from chance (q ≤ {percent(RATE)}, Benjamini and "
+            "Hochberg, over all pairs that have a p-value); hollow ones do not, and have no interval. "
+            f"{_GUESS if guesses else ''}{_REPEATED}"
+        )
+        notes = self._about_tests(pairs)
+        return Section("The strongest pairs", about=about, table=table, notes=notes, short=5, long=10)
 
-    def _named(self, party: Any, source: Any, target: Any) -> str:
+    def _name(self, party: Any, source: Any, target: Any) -> str:
         """Name a pair, with its source's party where there are several."""
         several = len(self.copy.sources) > 1 and not self.own_rows
         return printable((f"{party} · " if several else "") + f"{source} × {target}")
@@ -223,47 +186,45 @@ class Coefficients(CoefficientTables):
         why = "many ties, or may be weakened" if "ranges" in self.held else "many ties"
         return f"none: {'too few rows' if self.n < INTERVAL_ROWS else why}"
 
-    def _flag(self, rho: float, columns: Columns, *pair: int) -> str:
+    def _flag(self, rho: float, columns: Columns, pair: list[int]) -> str:
         """Say of a pair of a flag with a column without ties how large its coefficient can be."""
-        if "adjustment" in self.held or {*columns.ties[[*pair]]} != {Ties.TWO_VALUES, Ties.NONE}:
+        if "adjustment" in self.held or {*columns.ties[pair]} != {Ties.TWO_VALUES, Ties.NONE}:
             return ""
-        flags = [at for at in pair if columns.ties[at] == Ties.TWO_VALUES]
-        flag = Columns(columns.ties[flags], columns.skewness[flags], columns.gaps[flags])
+        flag = columns.at([place for place in pair if columns.ties[place] == Ties.TWO_VALUES])
         (most,), (area,) = reading.largest(flag, self.n), reading.auc(np.array([rho]), flag, self.n)
         possible = 0 <= area <= 1  # noise may carry it beyond
         return f"at most ±{number(most, 2)} for this flag; AUC {number(area, 2)}" if possible else ""
 
-    def _tested(self, pairs: pd.DataFrame) -> list[str]:
-        """Say how sure what was found is, or what else there can be, and what so many rows can show."""
+    def _about_tests(self, pairs: pd.DataFrame) -> list[str]:
+        """Say how sure the differing pairs are, what else there can be, and what so many rows can show."""
         tested, count = int(pairs["q"].count()), int((pairs["q"] <= RATE).sum())
         if not tested:
             return []
         sentences = []
         if count:
-            sentences.append(
-                f"At most {percent(1 - self.plan.confidence)} of the intervals miss (false coverage rate)."
-            )
+            miss = percent(1 - self.plan.confidence)
+            sentences.append(f"At most {miss} of the intervals miss (false coverage rate).")
         if self.n >= INTERVAL_ROWS and count < tested:
             noise = self.noise_ratio() / math.sqrt(self.n - 1)
             least = reading.detectable(self.n, self._tests, noise)
+            size = f"a coefficient of {number(least)} or more"
+            if least >= _CERTAIN:
+                size = "not even a coefficient near 1"
             rows = f"{self.n:,} rows{' and this noise' if noise else ''}"
-            if least < _CERTAIN:
-                what = f"a coefficient of {number(least)} or more would be found in four of five samples"
-            else:
-                what = "not even a coefficient near 1 would be found in four of five samples"
-            sentences.append(f"With {rows}, {what}.")
-        beyond = [_BEYOND] if (self.matrix.abs() > 1).any(axis=None) else []
-        return [*sentences, *beyond, _INDEPENDENT]
+            sentences.append(f"With {rows}, {size} would be found in four of five samples.")
+        if (self.matrix.abs() > 1).any(axis=None):
+            sentences.append(_BEYOND)
+        return [*sentences, _INDEPENDENT]
 
-    def other_means(self) -> tuple[str, pd.Series[float]] | None:
+    def second_mean(self) -> dict[str, pd.Series[float]]:
         if self.own_rows or self.chosen:
-            return None
+            return {}
         if self.plan.strength == "mean_abs":
-            return "mean ρ", self.matrix.mean()
+            return {"mean ρ": self.matrix.mean()}
         if "noise" not in self.held:
-            return "mean |ρ|", self.matrix.abs().mean()
+            return {"mean |ρ|": self.matrix.abs().mean()}
         squares = mean_squares(self.matrix.to_numpy(), self.held["noise"].to_numpy(), self.n)
-        return "root mean square ρ", pd.Series(root_mean_squares(squares), self.matrix.columns)
+        return {"root mean square ρ": pd.Series(root_mean_squares(squares), self.matrix.columns)}
 
     def _map(self) -> Section:
         """Return the section with the matrix, the target's features in the order of the ranking."""
@@ -279,7 +240,7 @@ class Coefficients(CoefficientTables):
 
         def title(row: int, column: int) -> str:
             party, source = sources[row]
-            pair = self._named(party, source, shown.columns[column])
+            pair = self._name(party, source, shown.columns[column])
             text = f"{pair}: {number(values[row, column])}"
             if math.isnan(values[row, column]):
                 return text
@@ -288,23 +249,13 @@ class Coefficients(CoefficientTables):
             return f"{text} ({between}q {chance(q[row, column])})"
 
         whose = f"feature of {printable(self.copy.party)}" if self.own_rows else "source feature"
-        return Section(
-            "Coefficients",
-            about=f"Rank correlation ρ of every {whose} (rows) with every feature of "
-            f"{printable(self.copy.target)} (columns, in the order of the ranking). Underlined are the "
-            "pairs that have a full point above. Empty cells are undefined: one of the two columns is "
-            f"constant{_UNCHOSEN if self.chosen else ''}. Hover over a cell for its names and numbers.",
-            matrix=Matrix(
-                values,
-                q <= RATE,
-                [(printable(" · ".join(row) if several else row[1]), row[0]) for row in shown.index],
-                [printable(name) for name in shown.columns],
-                title,
-                "rank correlation ρ",
-            ),
+        about = (
+            f"Rank correlation ρ of every {whose} (rows) with every feature of {printable(self.copy.target)} "
+            "(columns, in the order of the ranking). Underlined are the pairs that have a full point above. "
+            "Empty cells are undefined: one of the two columns is constant"
+            f"{_UNCHOSEN if self.chosen else ''}. Hover over a cell for its names and numbers."
         )
-
-
-def _up(value: float) -> float:
-    """Round up to three digits after the point."""
-    return math.ceil(value * 1000) / 1000
+        labels = [(printable(" · ".join(row) if several else row[1]), row[0]) for row in sources]
+        names = [*map(printable, shown.columns)]
+        matrix = Matrix(values, q <= RATE, labels, names, title, "rank correlation ρ")
+        return Section("Coefficients", about=about, matrix=matrix)

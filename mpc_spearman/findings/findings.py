@@ -13,6 +13,7 @@ from mpc_spearman.errors import NotRevealed
 from mpc_spearman.findings import adjustment
 from mpc_spearman.findings.sections import Section
 from mpc_spearman.findings.tables import Form, Labels, Numbers, pair_table
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.units import printable
 
 RoleName = Literal["coordinator", "target", "source"]
@@ -62,47 +63,55 @@ class Findings:
     tables: ClassVar[Mapping[str, Form]] = {}
     #: Why copies of several runs with other sources cannot be merged; empty if they can.
     unmergeable: ClassVar[str] = "it holds nothing that can be merged"
+    #: Correlations of the target's own features, which it uses and does not keep: a saved copy may be shared.
+    own_correlations: Floats | None = None
 
     def __init__(self, copy: Copy, tables: Mapping[str, Any]) -> None:
-        """Take tables, copied; `ValueError` if they contradict each other, or are not for this party."""
         self.copy, self.plan, self.n = copy, copy.plan, copy.n
-        for name in tables:
-            form = self.tables.get(name)
-            if form is None or (form.coordinator and copy.role != "coordinator"):
-                raise ValueError(f"the plan in it does not give {name} to this party")
-        self.held = {name: form.plain(tables[name]) for name, form in self.tables.items() if name in tables}
-        for name in [*self.tables][:1]:
-            if name not in self.held:
-                raise ValueError(f"the {self.tables[name].words} are missing")
-        labels = self.labels
-        if not {party for party, _ in labels.sources} <= {*copy.sources}:
-            raise ValueError("its rows are not those of this plan's sources")
-        for name, table in self.held.items():
-            self.tables[name].check(table, labels, copy.target)
+        self.held = dict(tables)
 
     # --- from numbers to tables
 
     @classmethod
     def of(cls, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
         """Make a copy of the numbers that a party has."""
-        tables = cls.derive(copy, numbers, labels)
-        # What the target knows of its own features is used, and not kept: a saved copy may be shared.
-        own_features = {name: numbers[name] for name in ("own_correlations",) if name in numbers}
-        return cls(copy, {**tables, **cls.follow(copy, {**tables, **own_features})})
+        findings = cls(copy, cls.derive(copy, numbers, labels))
+        findings.own_correlations = numbers.get("own_correlations")
+        return findings.completed()
 
-    @classmethod
-    def complete(cls, copy: Copy, tables: Mapping[str, Any]) -> Findings:
-        """Make a copy of tables to which those are added that follow from them."""
-        return cls(copy, {**tables, **cls.follow(copy, tables)})
+    def completed(self) -> Findings:
+        """Return the copy with the tables that follow from those it holds, checked."""
+        return type(self)(self.copy, {**self.held, **self.follow()}).checked()
+
+    def checked(self) -> Findings:
+        """Return the copy with tables of its own, in their one form.
+
+        `ValueError` if they contradict each other, or are not for this party.
+        """
+        for name in self.held:
+            form = self.tables.get(name)
+            if form is None or (form.coordinator and self.copy.role != "coordinator"):
+                raise ValueError(f"the plan in it does not give {name} to this party")
+        self.held = {
+            name: form.plain(self.held[name]) for name, form in self.tables.items() if name in self.held
+        }
+        for name in [*self.tables][:1]:
+            if name not in self.held:
+                raise ValueError(f"the {self.tables[name].words} are missing")
+        labels = self.labels
+        if not {party for party, _ in labels.sources} <= {*self.copy.sources}:
+            raise ValueError("its rows are not those of this plan's sources")
+        for name, table in self.held.items():
+            self.tables[name].check(table, labels, self.copy.target)
+        return self
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         """Return a party's numbers as tables."""
         return {}
 
-    @classmethod
-    def follow(cls, copy: Copy, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the tables, or columns of tables, that follow from others and reveal nothing more."""
+    def follow(self) -> dict[str, Any]:
+        """Return the tables, or tables with more columns, that follow from others and reveal nothing more."""
         return {}
 
     @classmethod
@@ -123,7 +132,7 @@ class Findings:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Sizes of the arrays in the message that passed these numbers on."""
+        """The sizes of the message that passed these numbers on."""
         rows, copy = len(self.labels.sources), self.copy
         sources = 1 if copy.role == "source" else len(copy.sources)
         return {"m_target": len(self.labels.target), "m_source": rows, "m_sources": rows, "sources": sources}
@@ -146,7 +155,7 @@ class Findings:
     # --- what is said
 
     def warnings(self) -> list[str]:
-        """Return what a reader of these tables must know, as far as the tables tell it."""
+        """Return what a reader of these tables must know, as far as it follows from the tables."""
         return []
 
     def cautions(self) -> list[str]:
@@ -171,12 +180,12 @@ class Findings:
         return 0.0
 
     def only_order(self) -> str:
-        """Say of an order that nothing in it can be told from chance."""
+        """Return the sentence about an order in which nothing can be told from chance."""
         why = "noise" if self.noise_ratio() > 1 else "chance"
         return f"The order is mostly {why}: no feature can be told from 0"
 
     def precision(self) -> str:
-        """Say how exact the numbers of this copy are."""
+        """Return how exact the numbers of this copy are, in words."""
         if not self.held:
             return "no results"
         ratio = self.noise_ratio()

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.sections import Line, Section, Table
+from mpc_spearman.findings.sections import Section, Table
 from mpc_spearman.findings.tables import Form, Labels, Numbers
+from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.units import printable
 
 ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it", "paper": "the paper's eq. 2"}
@@ -24,15 +24,16 @@ UNSEEN = (
 RANKING = Form("ranking", "ranking.csv", (), {"position": int, "feature": str})
 
 
-def order_of(positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the target's features as the ranking lists them: equal ones in the table's order."""
+def order_of(positions: Ints) -> Ints:
+    """Return the places of the target's features in the order of the ranking: equal ones in the table's."""
     return np.argsort(positions, kind="stable")
 
 
-def listed(positions: NDArray[np.int64], features: pd.Index[Any]) -> pd.DataFrame:
-    """Return the ranking as a table."""
+def ranking_table(positions: Ints, labels: Labels, **values: Floats) -> pd.DataFrame:
+    """Return the ranking as a table, with more columns of values by feature."""
     order = order_of(positions)
-    return pd.DataFrame({"position": positions[order], "feature": features[order].tolist()})
+    columns = {"position": positions, "feature": np.array([*labels.target], dtype=object), **values}
+    return pd.DataFrame({name: column[order] for name, column in columns.items()})
 
 
 class Ranking(Findings):
@@ -43,7 +44,7 @@ class Ranking(Findings):
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
-        return {"ranking": listed(numbers["positions"], pd.Index(list(labels.target), dtype="object"))}
+        return {"ranking": ranking_table(numbers["positions"], labels)}
 
     @property
     def ranking(self) -> pd.DataFrame:
@@ -56,12 +57,12 @@ class Ranking(Findings):
         return {**super().sizes, "m_target": len(self.ranking)}
 
     def labels_of(self, numbers: Numbers) -> Labels:
-        known = super().labels_of(numbers)
-        if known.target:
-            return known
+        labels = super().labels_of(numbers)
+        if labels.target:
+            return labels
         features = np.empty(len(self.ranking), dtype=object)  # in the order of the target's table
         features[order_of(numbers["positions"])] = self.ranking["feature"]
-        return Labels(known.sources, features.tolist())
+        return Labels(labels.sources, features.tolist())
 
     def facts(self) -> dict[str, str]:
         strength = f"{MEANS[self.plan.strength]}, {self.plan.order}"
@@ -84,10 +85,13 @@ class Ranking(Findings):
 
     @property
     def among(self) -> str:
-        """Among which features one is first, in words."""
+        """Among which features the first one is, in words."""
         return f"of {len(self.ranking)} features"
 
     def sections(self) -> list[Section]:
-        cells = [(str(at), printable(name)) for at, name in self.ranking.itertuples(index=False)]
-        table = Table(("position", "feature"), [Line(row) for row in cells], "ranking.csv")
-        return [Section("Ranking", table=table, notes=[UNSEEN])]
+        ranking = self.ranking
+        columns = {
+            "position": [*map(str, ranking["position"])],
+            "feature": [*map(printable, ranking["feature"])],
+        }
+        return [Section("Ranking", table=Table(columns, "ranking.csv"), notes=[UNSEEN])]

@@ -7,66 +7,67 @@ is here is printable.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: What counts as found has a q-value of at most this false discovery rate.
+#: What differs from chance has a q-value of at most this false discovery rate.
 RATE = 0.05
 #: Below this no test here says how far.
 _LEAST = 1e-16
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of a table: its texts, and what a chart beside it shows; NaN for nothing.
-
-    `value` is the length of a bar, or the place of a point, which is filled if it is `found`; a whisker lies
-    between `ends`. `mark` is another place on the axis, and `note` helps to read the line.
-    """
-
-    cells: tuple[str, ...]
-    value: float = math.nan
-    ends: tuple[float, float] = (math.nan, math.nan)
-    mark: float = math.nan
-    found: bool = False
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Table:
-    """A table, or its first lines, and how many `more` there are, all in `file`.
+    """The first lines of a table, and what a chart beside them shows; NaN for nothing.
 
-    `texts` are its columns that are not numbers. Its lines have bars, or `points`; a figure calls their axis
-    `axis`, and has their marks if it is `marked`.
+    Attributes
+    ----------
+    columns : mapping
+        The texts of each column, by its heading; `names` are the headings of columns that are not numbers.
+    file : str
+        The file that has all lines; here `more` are missing.
+    values : sequence of float
+        The length of each line's bar, or the place of its point if there are `points`.
+    ends, marks : sequence
+        The ends of each line's whisker, and another place on its axis.
+    differing : sequence of bool
+        Which lines differ from chance: their points are filled.
+    notes : sequence of str
+        What helps to read each line; empty for nothing.
+    axis : str
+        What a figure calls the axis; without it, it draws positions.
     """
 
-    head: tuple[str, ...]
-    lines: Sequence[Line]
+    columns: Mapping[str, Sequence[str]]
     file: str
-    texts: tuple[str, ...] = ("feature", "source")
+    values: Sequence[float] = ()
+    ends: Sequence[tuple[float, float]] = ()
+    marks: Sequence[float] = ()
+    differing: Sequence[bool] = ()
+    notes: Sequence[str] = ()
+    names: tuple[str, ...] = ("feature", "source")
     more: int = 0
     points: bool = False
     axis: str = ""
-    marked: bool = False
 
-    def column(self, name: str) -> list[str]:
-        """Return the texts of one column."""
-        at = self.head.index(name)
-        return [line.cells[at] for line in self.lines]
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The texts of each line."""
+        return [*zip(*self.columns.values(), strict=True)]
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix of numbers, NaN where undefined, and which of them are `found`.
+    """A matrix of numbers, NaN where undefined, and which of them are `differing` from chance.
 
-    A row has its label and the party whose it is. `title` says more about one cell.
+    A row has its label and its party. `title` says more about one cell.
     """
 
     values: NDArray[np.float64]
-    found: NDArray[np.bool_]
+    differing: NDArray[np.bool_]
     rows: Sequence[tuple[str, str]]
     columns: Sequence[str]
     title: Callable[[int, int], str]
@@ -77,20 +78,9 @@ class Matrix:
 class Section:
     """A part of what a result says.
 
-    Attributes
-    ----------
-    title : str
-        A heading.
-    lead : str
-        The outcome in one sentence, without its full stop.
-    about : str
-        How to read what follows: in the report alone.
-    table, matrix : Table, Matrix
-        The numbers.
-    notes : sequence of str
-        Sentences that belong to them.
-    short, long : int
-        How many lines a terminal shows, and a page before it folds the rest.
+    `lead` is the outcome in one sentence, without its full stop; `about` says how to read what follows, in
+    the report alone; `notes` are sentences below the numbers. A terminal shows `short` lines of the table, a
+    page `long` before it scrolls.
     """
 
     title: str
@@ -127,3 +117,8 @@ def chance(value: float) -> str:
     if math.isnan(value):
         return "undefined"
     return f"{value:.2g}" if value >= _LEAST else f"< {_LEAST:g}"
+
+
+def differ(count: int) -> str:
+    """Return "differ" or "differs" for so many things."""
+    return "differs" if count == 1 else "differ"

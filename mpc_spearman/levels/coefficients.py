@@ -47,7 +47,7 @@ from mpc_spearman.privacy.scales import (
     untied_range,
 )
 from mpc_spearman.privacy.statements import Factors, Statements
-from mpc_spearman.statistics import columns, estimators, result_warnings, strengths
+from mpc_spearman.statistics import columns, estimators, mean_squares, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
@@ -335,7 +335,7 @@ class Coefficients(Level):
                 rho, added = self._noisy_coefficients(numbers["ratios"], shapes, source_rows)
             s = np.hypot(added, numbers.get("noise", no_noise))
             rho = noise.in_digits(rho, s, 1 / math.sqrt(n - 1))
-            mu, counts, ranked = strengths.from_noisy(rho, s, n, plan.strength, plan.estimator)
+            mu, counts, ranked = mean_squares.from_noisy(rho, s, n, plan.strength, plan.estimator)
             s_of_mean = np.sqrt(np.square(added).sum(axis=0)) / np.maximum(counts, 1)
             s_of_mean = np.hypot(s_of_mean, numbers.get("strengths_noise", no_noise))
         else:

@@ -30,7 +30,9 @@ from mpc_spearman.privacy.advice import on_inputs
 from mpc_spearman.privacy.scales import Grid, Scales, Stated, column_grid, input_deviations, untied_range
 from mpc_spearman.privacy.statements import Factors, Statements, factors, rows_differ, state_columns
 from mpc_spearman.statistics import reading, result_warnings
-from mpc_spearman.statistics.columns import Floats, Ints, counted_rows
+from mpc_spearman.statistics.columns import Floats, Ints
+from mpc_spearman.statistics.pairs import Pairs
+from mpc_spearman.statistics.strengths import strength_errors
 from mpc_spearman.wire.kinds import Row
 
 
@@ -251,9 +253,8 @@ class Level(ABC):
         lengths = [
             source.length * count / max(1, sum(counts)) for source, count in zip(sources, counts, strict=True)
         ]
-        return reading.strength_errors(
-            lengths, [counted_rows(shapes.n, source.together, target) for source in sources]
-        )
+        rows = [Pairs(shapes.n, source.together, target).counted_rows for source in sources]
+        return strength_errors(lengths, rows)
 
     @abstractmethod
     def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:

@@ -27,7 +27,7 @@ class Description:
     #: What tests need besides tie terms: which columns have two values, and the skewness of each one's ranks.
     two_values: tuple[bool, ...] = ()
     skewness: tuple[float, ...] = ()
-    #: How much a mean over a source's columns varies (`mpc_spearman.statistics.reading.mean_length`).
+    #: How much a mean over a source's columns varies (`mpc_spearman.statistics.strengths.mean_length`).
     length: float = 0.0
     #: Of the whole table: how far each column is tied, its rounded skewness, and its share of missing cells.
     stated_ties: tuple[int, ...] = ()

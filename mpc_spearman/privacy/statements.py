@@ -30,7 +30,7 @@ from mpc_spearman.privacy.scales import (
     widths,
 )
 from mpc_spearman.statistics.columns import Columns, Floats, rounded
-from mpc_spearman.statistics.reading import mean_length
+from mpc_spearman.statistics.strengths import mean_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Statements:
     vectors: Stated
     #: R of the sum of its columns.
     sum: Stated
-    #: How much a mean over its columns varies (`mpc_spearman.statistics.reading.mean_length`).
+    #: How much a mean over its columns varies (`mpc_spearman.statistics.strengths.mean_length`).
     length: float
     #: How far each column is tied, and the skewness of its ranks.
     columns: Columns

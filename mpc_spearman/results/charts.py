@@ -8,6 +8,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Axis:
     """The axis of a table's bars or whiskers, which holds 0 and all its values; NaN is none."""
 
     def __init__(self, table: Table) -> None:
-        values = [value for line in table.lines for value in (line.value, line.mark, *line.ends)]
+        values = [*table.values, *table.marks, *chain.from_iterable(table.ends)]
         known = [value for value in values if not math.isnan(value)]
         self._low, self._high = min([0.0, *known]), max([0.0, *known])
         self.zero = self.place(0.0)
@@ -55,7 +56,7 @@ class Cell:
     colour: str
     percent: int
     title: str
-    found: bool
+    differs: bool
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,11 @@ def heat_map(matrix: Matrix) -> HeatMap:
         for j in kept[1]:
             value, title = float(matrix.values[i, j]), matrix.title(i, j)
             if math.isnan(value):
-                cells.append(Cell("", "", 0, title, found=False))
+                cells.append(Cell("", "", 0, title, differs=False))
                 continue
             text, colour = number(value, 2).replace("0.", ".", 1), "cool" if value < 0 else "warm"
             percent = round(100 * min(abs(value) / bound, 1))
-            cells.append(Cell(text, colour, percent, title, bool(matrix.found[i, j])))
+            cells.append(Cell(text, colour, percent, title, bool(matrix.differing[i, j])))
         name, owner = matrix.rows[i]
         rows.append((next(short_row), name, before not in (None, owner), cells))
         before = owner

@@ -125,7 +125,7 @@ def _merged(runs: Sequence[Loaded], plan: Plan) -> Result:
     results = [result for _, result in runs]
     first = results[0]
     kind, copy = findings_of(plan, first.role), Copy(plan, first.party, first.role, first.n)
-    findings = kind.complete(copy, kind.merged(copy, [result.findings for result in results]))
+    findings = kind(copy, kind.merged(copy, [result.findings for result in results])).completed()
     about: dict[str, Any] = {"cost": _cost(results), "warnings": _warnings(runs)}
     return Result(findings, alignment=first.alignment, **about)
 

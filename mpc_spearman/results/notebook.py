@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
@@ -34,9 +35,8 @@ def html(result: Outcome) -> str:
         if section.lead:
             parts.append(f"<div>{escape(section.lead)}.</div>")
         if (table := section.table) is not None:
-            shown = pd.DataFrame([line.cells for line in table.lines[:_SHOWN]], columns=table.head)
-            parts.append(shown.to_html(index=False))
-            if (more := len(table.lines) - len(shown) + table.more) > 0:
+            parts.append(pd.DataFrame(table.columns).head(_SHOWN).to_html(index=False))
+            if (more := len(table.rows) - _SHOWN + table.more) > 0:
                 parts.append(f"<div>… and {more:,} more</div>")
     for text in result.warnings:
         parts.append(f"<div>Warning: {escape(printable(text.splitlines()[0]))}</div>")
@@ -72,7 +72,7 @@ def figure(result: Outcome) -> Figure:
         return drawn
     table, matrix = tables[-1], matrices[0] if matrices else None
     rows, columns = matrix.values.shape if matrix else (0, 0)
-    height = 1.6 + 0.2 * max(min(len(table.lines), _LINES), min(rows, _NAMED))
+    height = 1.6 + 0.2 * max(min(len(table.rows), _LINES), min(rows, _NAMED))
     width = 5.0 + (3.4 + 0.2 * min(columns, _NAMED) if matrix else 0)
     drawn = Picture(figsize=(width, max(height, 3.2 if matrix else 0)), layout="constrained")
     if matrix:
@@ -86,19 +86,21 @@ def figure(result: Outcome) -> Figure:
 
 def _bars(axes: Axes, table: Table) -> None:
     """Draw the bars of a table, or the places of its lines if it has none, the first on top."""
-    lines = table.lines[:_LINES]
-    places = range(len(lines))
-    values = np.nan_to_num([line.value for line in lines] if table.axis else [-1 - place for place in places])
-    errors = np.nan_to_num([[line.value - line.ends[0], line.ends[1] - line.value] for line in lines]).T
-    if table.marked:
-        axes.plot([line.mark for line in lines], places, "|", color="#000000", markersize=12)
+    shown = min(len(table.rows), _LINES)
+    places = np.arange(shown)
+    values = np.nan_to_num(table.values[:shown]) if table.axis else -1 - places
+    errors = None
+    if table.ends:
+        errors = np.abs(np.nan_to_num(np.transpose(table.ends[:shown]) - values))
+    if table.marks:
+        axes.plot(table.marks[:shown], places, "|", color="#000000", markersize=12)
     colours = [COOL if value < 0 and table.axis else WARM for value in values]
-    axes.barh(places, values, color=colours, xerr=errors if errors.any() else None, ecolor="#44617f")
-    axes.set_ylim(len(lines) - 0.4, -0.6)
-    named = next((name for name in table.head if name in table.texts), table.head[0])
-    axes.set_yticks(places, _labels(table.column(named)[:_LINES]), fontsize=8)
-    if (more := len(table.lines) - len(lines)) > 0:
-        axes.set_title(f"the first {len(lines)}; {more:,} more", fontsize=9)
+    axes.barh(places, values, color=colours, xerr=errors, ecolor="#44617f")
+    axes.set_ylim(shown - 0.4, -0.6)
+    (names, *_) = (texts for name, texts in table.columns.items() if name in table.names)
+    axes.set_yticks(places, _labels(names[:shown]), fontsize=8)
+    if (more := len(table.rows) - shown) > 0:
+        axes.set_title(f"the first {shown}; {more:,} more", fontsize=9)
     axes.axvline(0, color="#666666", linewidth=0.8)
     axes.set_xlabel(table.axis or "−position")
 
@@ -120,6 +122,6 @@ def _heat_map(axes: Axes, matrix: Matrix) -> None:
     axes.tick_params(axis="x", rotation=90)
 
 
-def _labels(names: list[str]) -> list[str]:
+def _labels(names: Sequence[str]) -> list[str]:
     """Return names as a figure shows them: short, and with dollar signs that begin no formula."""
     return [name.replace("$", r"\$") for name in shortened(names)]

@@ -170,7 +170,7 @@ def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
             held[name] = _table(form, tables[name])
     record = content[RECORD].decode() if RECORD in content else None
     more = {key: about[key] for key in ("warnings", "alignment", "offered")}
-    return kind(copy, held), {**more, "cost": _table(COST, tables["cost"]), "record": record}
+    return kind(copy, held).checked(), {**more, "cost": _table(COST, tables["cost"]), "record": record}
 
 
 def _table(form: Form, columns: Mapping[str, list[Any]]) -> Any:

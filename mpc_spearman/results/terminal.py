@@ -43,12 +43,12 @@ def summarize(result: Outcome, console: Console) -> None:
 
     def tabulate(table: sections.Table, count: int) -> None:
         shown = Table(box=None, pad_edge=False)
-        for name in table.head:
-            shown.add_column(_ascii(name), justify="left" if name in table.texts else "right")
-        for line in table.lines[:count]:
-            shown.add_row(*(Text(_ascii(text)) for text in line.cells))
+        for name in table.columns:
+            shown.add_column(_ascii(name), justify="left" if name in table.names else "right")
+        for row in table.rows[:count]:
+            shown.add_row(*(Text(_ascii(text)) for text in row))
         console.print(shown)
-        if (more := len(table.lines) + table.more - count) > 0:
+        if (more := len(table.rows) + table.more - count) > 0:
             say(f"... and {more:,} more, in {table.file}", "dim")
 
     say(f"{result.findings.outcome()}.", "bold")

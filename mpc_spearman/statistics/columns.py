@@ -7,7 +7,7 @@ of its two groups follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -50,7 +50,7 @@ class Ties(IntEnum):
 
 @dataclass(frozen=True)
 class Columns:
-    """One side's columns; functions of two sides broadcast them, so the sources' come as `rows`.
+    """What tests know of one side's columns, each array of shape (m,), or (m, 1) as `rows`.
 
     `ties` has values of `Ties`, of the cells that are not missing. `skewness` is the third standardised
     moment of the scores: 0 without ties, positive where the larger of two groups is below. `gaps` is the
@@ -66,39 +66,33 @@ class Columns:
 
     @classmethod
     def of(cls, ranks: Ranks) -> Columns:
-        """Find out about the columns of an owner."""
+        """Describe the columns of an owner by their ranks."""
         classes = [
             _class(groups.tie_term_among_present, flag, groups.n - groups.gaps)
             for groups, flag in zip(ranks.groups, ranks.two_values, strict=True)
         ]
         return cls(np.array(classes, dtype=np.int64), ranks.skewness, ranks.gaps)
 
-    def at(self, places: Sequence[int]) -> Columns:
-        """Return some of the columns."""
-        chosen = np.array(places, dtype=np.int64)
-        gaps = np.broadcast_to(self.gaps, self.ties.shape)
-        return Columns(self.ties[chosen], self.skewness[chosen], gaps[chosen])
+    def at(self, places: slice | Sequence[int]) -> Columns:
+        """Return the columns at some places."""
+        chosen = places if isinstance(places, slice) else np.array(places, dtype=np.int64)
+        return Columns(*(array[chosen] for array in np.broadcast_arrays(*vars(self).values())))
+
+    @classmethod
+    def joined(cls, sides: Iterable[Columns]) -> Columns:
+        """Return the columns of several sides, one side after the other."""
+        arrays = [np.broadcast_arrays(*vars(side).values()) for side in sides]
+        return cls(*map(np.concatenate, zip(*arrays, strict=True)))
 
     @property
     def flat(self) -> Columns:
-        """The same from `rows`, shape (m,)."""
+        """The columns behind `rows`, of shape (m,)."""
         return Columns(self.ties[:, 0], self.skewness[:, 0], self.gaps[:, 0])
 
     @property
     def rows(self) -> Columns:
-        """The same as the rows of a matrix of pairs, shape (m, 1)."""
+        """The columns as rows of a matrix of pairs, of shape (m, 1)."""
         return Columns(*(array[:, None] for array in vars(self).values()))
-
-
-def counted_rows(n: int, source: Columns, target: Columns) -> Floats:
-    """Return how many of n rows tests of each pair count: (n·(1 - min(π_x, π_y)) - k)/(h_x·h_y).
-
-    π is a share of gaps: at most so many rows have no value in both columns, and these tell nothing. If fewer
-    lack both, tests are conservative. After an adjustment k powers of covariates are fitted, and if variances
-    of residuals change with the covariates, a coefficient varies up to h_x·h_y times as much.
-    """
-    present = n * (1 - np.minimum(source.gaps, target.gaps)) - np.maximum(source.fitted, target.fitted)
-    return np.asarray(np.maximum(present, 0) / (source.unequal * target.unequal))
 
 
 def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> Ints:

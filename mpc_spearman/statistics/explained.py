@@ -1,11 +1,12 @@
 """How much of a feature's ranks a side's columns explain together: R², its chance part, and its test.
 
-`r2` here has the bias of noise subtracted: k·s², with s the standard deviation of the noise in each of its k
-products. So it may be below 0. A side's kurtosis is Mardia's (1970), n·Σ h_i² over the leverages h_i. The
-rest is in docs/statistics.md, "What is explained".
+`r2` here has the bias of noise subtracted, so it may be below 0. A side's kurtosis is Mardia's (1970),
+n·Σ h_i² over the leverages h_i. The rest is in docs/statistics.md, "What is explained".
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,55 @@ MOST, HEAVIEST = 1.1, 0.05
 _HALVINGS = 40
 
 
+@dataclass(frozen=True)
+class Directions:
+    """What tests know of the products of a source's directions with the target's; all arrays broadcast.
+
+    Attributes
+    ----------
+    n : float64
+        How many rows count; NaN for too few.
+    k, k_target : int64
+        Directions of the source and of the target; for R² the target has one, the feature.
+    noise : float64
+        Standard deviation s of the noise in each of the k·k_target products.
+    dispersion : float64
+        The variance of Σz² under independence, relative to normal columns (`dispersion`).
+    """
+
+    n: Floats | int
+    k: Ints
+    noise: Floats
+    dispersion: Floats | float = 1.0
+    k_target: Ints | int = 1
+
+    @property
+    def chance_variance(self) -> Floats:
+        """The variance of each product if the columns are unrelated, with its noise."""
+        return np.square(self.noise) + 1 / (self.n - 1)
+
+    @property
+    def added_by_noise(self) -> Floats:
+        """What noise adds on average to the sum of all squared products."""
+        return np.asarray(self.k * self.k_target * np.square(self.noise))
+
+    @property
+    def beta(self) -> tuple[Floats, Floats]:
+        """The parameters of the beta distribution with the mean and variance of 1 - R² without noise."""
+        both_parameters = ((self.n + 1) / self.dispersion - 2) / 2
+        return (self.n - 1 - self.k) / (self.n - 1) * both_parameters, self.k / (self.n - 1) * both_parameters
+
+    @property
+    def gamma(self) -> tuple[Floats, Floats]:
+        """Shape and scale of the gamma distribution with the moments of Σz² under independence."""
+        square, rows, count = np.square(self.noise), self.n - 1, self.k * self.k_target
+        exact = self.dispersion * (rows - self.k) * (rows - self.k_target)
+        exact = exact / (rows**2 * (rows - 1) * (rows + 2))
+        mean = count / rows + count * square
+        variance = 2 * count * (exact + 2 * square / rows + square**2)
+        return mean**2 / variance, variance / mean
+
+
 def counted_rows(
     n: int, gaps: Floats | float, fitted: Ints | int, unequal: Floats | float, k: Ints
 ) -> Floats:
@@ -29,7 +79,7 @@ def counted_rows(
 
     π, the share `gaps`, is the smaller of both sides' largest shares of missing cells. In at most that share
     of the rows both sides lack values, and such rows tell nothing. If there are fewer, tests are
-    conservative. The rest is as in `mpc_spearman.statistics.columns.counted_rows`, with h_x·h_y `unequal`.
+    conservative. The rest is as in `mpc_spearman.statistics.pairs.Pairs`, with h_x·h_y `unequal`.
     """
     rows = (n * (1 - gaps) - fitted) / unequal
     return np.where(rows > k + 2, rows, np.nan)
@@ -43,9 +93,10 @@ def predictive(r2: Floats, k: Ints, n: Floats | int) -> Floats:
     return 1 - (1 - r2) * ((n - 1) / (n - k - 1)) * ((n - 2) / (n - k - 2)) * ((n + 1) / n)
 
 
-def spread(s: Floats, k: Ints, n: Floats | int) -> Floats:
-    """Return about the standard deviation of `r2` of an unrelated feature, noise included."""
-    return np.sqrt(2 * k) * (np.square(s) + 1 / n)
+def spread(products: Directions) -> Floats:
+    """Return about the standard deviation of R² or Pillai's trace of unrelated columns, noise included."""
+    root = np.sqrt(2 * products.k * products.k_target)
+    return np.asarray(root * (np.square(products.noise) + 1 / products.n))
 
 
 def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | int, n: Floats | int) -> Floats:
@@ -62,67 +113,57 @@ def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | in
     return np.where(product <= MOST - 1, 1 + product, np.nan)
 
 
-def pvalues(r2: Floats, s: Floats, k: Ints, n: Floats | int, dispersion: Floats | float = 1.0) -> Floats:
-    """Compute p-values of independence of all of a side's columns; NaN where `r2`, n or `dispersion` is.
+def pvalues(r2: Floats, products: Directions) -> Floats:
+    """Compute p-values of independence of all of a side's columns; NaN where `r2`, n or the dispersion is.
 
-    Without noise by F with the degrees of freedom that give the right variance, with it as Pillai's trace.
+    Without noise by F with the degrees of freedom that give the right variance, with it as Pillai's trace of
+    normal columns.
     """
     from scipy import special
 
-    rest, of_k = _beta(k, n, dispersion)
+    rest, of_k = products.beta
     exact = special.betainc(rest, of_k, np.clip(1 - r2, 0, 1))
-    return np.asarray(np.where(s > 0, pillai_pvalues(r2, s, k, 1, n), exact) + 0 * r2)
+    noisy = pillai_pvalues(r2, Directions(products.n, products.k, products.noise))
+    return np.asarray(np.where(products.noise > 0, noisy, exact) + 0 * r2)
 
 
-def chance(s: Floats, k: Ints, n: Floats | int, dispersion: Floats | float = 1.0) -> Floats:
+def chance(products: Directions) -> Floats:
     """Return the `r2` whose p-value is 0.05: chance exceeds it in one of 20 features."""
     from scipy import special
 
-    rest, of_k = _beta(k, n, dispersion)
-    shape, scale = _gamma(s, k, n)
+    rest, of_k = products.beta
+    shape, scale = Directions(products.n, products.k, products.noise).gamma
     exact = 1 - special.betaincinv(rest, of_k, 0.05)
-    noisy = special.gammainccinv(shape, 0.05) * scale - k * np.square(s)
-    return np.asarray(np.where(s > 0, noisy, exact))
+    noisy = special.gammainccinv(shape, 0.05) * scale - products.added_by_noise
+    return np.asarray(np.where(products.noise > 0, noisy, exact))
 
 
-def pillai_pvalues(
-    trace: Floats,
-    s: Floats,
-    k: Ints,
-    of_target: Ints | int,
-    n: Floats | int,
-    dispersion: Floats | float = 1.0,
-) -> Floats:
-    """Compute p-values of independence of two sides with k and `of_target` directions, from Pillai's trace.
+def pillai_pvalues(trace: Floats, products: Directions) -> Floats:
+    """Compute p-values of independence of two sides from Pillai's trace (1955), by a gamma distribution.
 
-    The trace, Σ of squared canonical correlations, is less k·of_target·s², which noise adds. Its distribution
-    is taken as `_gamma` (Pillai 1955).
+    The trace, Σ of squared canonical correlations, is less what noise adds.
     """
     from scipy import special
 
-    shape, scale = _gamma(s, k, n, of_target, dispersion)
-    return np.asarray(
-        special.gammaincc(shape, np.clip(trace + k * of_target * np.square(s), 0, None) / scale)
-    )
+    shape, scale = products.gamma
+    return np.asarray(special.gammaincc(shape, np.clip(trace + products.added_by_noise, 0, None) / scale))
 
 
-def r2_intervals(r2: Floats, s: Floats, k: Ints, n: Floats | int, confidence: float) -> tuple[Floats, Floats]:
+def r2_intervals(r2: Floats, products: Directions, confidence: float) -> tuple[Floats, Floats]:
     """Compute intervals, from 0 to 1, of the share θ that a source's columns explain in the population.
 
     Σz² = `r2` + k·s² is taken as a gamma variable with mean θ + k·a and variance 2k·a² + 4θ·b, where a = s² +
     (1 - θ)/(n - 1) and b = s² + (1 - θ)²/(n - 1); ends are the θ for which it is this far out in either tail
-    (docs/statistics-checks.md has the coverage). NaN where `r2` or n is; `s`, `k` and n broadcast.
+    (docs/statistics-checks.md has the coverage). NaN where `r2` or n is.
     """
     from scipy import special
 
-    tail, square = (1 - confidence) / 2, np.square(s)
-    total = np.asarray(r2 + k * square + 0 * n, dtype=np.float64)
+    n, k, square = products.n, products.k, np.square(products.noise)
+    tail = (1 - confidence) / 2
+    total = np.asarray(r2 + products.added_by_noise + 0 * n, dtype=np.float64)
 
     def end(upper: bool) -> Floats:
-        low, high = (
-            np.zeros(total.shape),
-            np.full(total.shape, 1 - 1e-12),
-        )  # at 1 nothing varies without noise
+        low, high = np.zeros(total.shape), np.full(total.shape, 1 - 1e-12)  # at 1 only noise varies
         for _ in range(_HALVINGS):
             theta = (low + high) / 2
             a, b = square + (1 - theta) / (n - 1), square + np.square(1 - theta) / (n - 1)
@@ -134,23 +175,6 @@ def r2_intervals(r2: Floats, s: Floats, k: Ints, n: Floats | int, confidence: fl
         return np.where(np.isnan(total), np.nan, high if upper else low)
 
     return end(False), end(True)
-
-
-def _beta(k: Ints, n: Floats | int, dispersion: Floats | float) -> tuple[Floats, Floats]:
-    """Return the parameters of the beta distribution with the mean and variance of 1 - R²."""
-    both_parameters = ((n + 1) / dispersion - 2) / 2
-    return (n - 1 - k) / (n - 1) * both_parameters, k / (n - 1) * both_parameters
-
-
-def _gamma(
-    s: Floats, k: Ints, n: Floats | int, other: Ints | int = 1, dispersion: Floats | float = 1.0
-) -> tuple[Floats, Floats]:
-    """Return shape and scale of the gamma distribution with the moments of Σz² under independence."""
-    square, rows, count = np.square(s), n - 1, k * other
-    mean = count / rows + count * square
-    exact = dispersion * (rows - k) * (rows - other) / (rows**2 * (rows - 1) * (rows + 2))
-    variance = 2 * count * (exact + 2 * square / rows + square**2)
-    return mean**2 / variance, variance / mean
 
 
 def positions(r2: Floats, k: Ints, n: Floats | int, order: Order) -> Ints:

@@ -11,7 +11,28 @@ import math
 
 import numpy as np
 
-from mpc_spearman.statistics.columns import Floats
+from mpc_spearman.config import Estimator, Strength
+from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.columns import Floats, Ints
+
+
+def by_squares(strength: Strength, estimator: Estimator, *, noisy: bool) -> bool:
+    """Return whether strengths are root mean squares: a mean of noisy |ρ| would add noise up."""
+    return noisy and strength == "mean_abs" and estimator != "paper"
+
+
+def from_noisy(
+    rho: Floats, noise: Floats, n: int, strength: Strength, estimator: Estimator
+) -> tuple[Floats, Ints, Floats]:
+    """Compute strengths of coefficients with noise, how many each is over, and the values that rank them.
+
+    Arguments as of `mean_squares` and `estimators.strengths`; everything returned is (m_B,).
+    """
+    mu, counts = estimators.strengths(rho, strength)
+    if not by_squares(strength, estimator, noisy=True):
+        return mu, counts, mu
+    squares = mean_squares(rho, noise, n)
+    return root_mean_squares(squares), counts, squares
 
 
 def mean_squares(rho: Floats, noise: Floats, n: int) -> Floats:

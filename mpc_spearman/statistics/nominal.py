@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpc_spearman.statistics.columns import Columns, Floats, counted_rows, upper_share
-from mpc_spearman.statistics.pvalues import TOO_SKEWED, null_skewness
+from mpc_spearman.statistics.columns import Columns, Floats, upper_share
+from mpc_spearman.statistics.pairs import Pairs
+from mpc_spearman.statistics.pvalues import TOO_SKEWED
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,10 @@ def association(
     square = float((np.square(weights) * (np.square(rho) - np.square(noise))).sum())
     bases = source.basis, target.basis
     freedom = bases[0].shape[1] * bases[1].shape[1]
-    rows = float(counted_rows(n, source.columns.rows, target.columns).min()) - (0 if both else 1)
+    pairs = Pairs(n, source.columns.rows, target.columns, noise=noise)
+    rows = float(pairs.counted_rows.min()) - (0 if both else 1)
     p = math.nan
-    if rows >= 2 and null_skewness(n, source.columns.rows, target.columns, noise).max() <= TOO_SKEWED:
+    if rows >= 2 and pairs.null_skewness.max() <= TOO_SKEWED:
         statistic = rows * square
         if noise.any():
             z = bases[0].T @ (weights * rho) @ bases[1]

@@ -11,71 +11,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mpc_spearman.config import Estimator
-from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties, counted_rows, upper_share
+from mpc_spearman.statistics.columns import Floats, Ties, upper_share
+from mpc_spearman.statistics.pairs import Pairs
 
 #: Skewness of S above which a p-value needs a warning, and above which there is none.
 SKEWED, TOO_SKEWED = 0.2, 1.0
 _NEXT_TO_NORMAL = 1e-3  # skewness below which Pearson's type III is the normal to three digits at any p
 
-_Noise = Floats | float
 
-
-def testable(source: Columns, target: Columns, estimator: Estimator) -> Flags:
-    """Pairs of columns that can be tested at all.
-
-    Under ``tie_corrected`` those without a constant column, under ``paper`` those without any tie: otherwise
-    eq. 2 is not the statistic whose null distribution is known.
-    """
-    worst = np.maximum(source.ties, target.ties)
-    return worst <= (Ties.NONE if estimator == "paper" else Ties.TWO_VALUES)
-
-
-def two_flags(source: Columns, target: Columns) -> Flags:
-    """Pairs of which each column has two values."""
-    return np.asarray((source.ties == Ties.TWO_VALUES) & (target.ties == Ties.TWO_VALUES))
-
-
-def null_skewness(n: int, source: Columns, target: Columns, noise: _Noise = 0.0) -> Floats:
-    """Absolute skewness of a coefficient plus its noise if the columns are independent."""
-    product = np.abs(source.skewness * target.skewness)
-    return np.asarray(product / np.sqrt(n) / (1 + np.square(noise) * (n - 1)) ** 1.5)
-
-
-def pvalues(
-    rho: Floats, n: int, source: Columns, target: Columns, estimator: Estimator, noise: _Noise = 0.0
-) -> Floats:
+def pvalues(rho: Floats, pairs: Pairs) -> Floats:
     """Two-sided p-values of independence: how often |rho| is at least as large as observed.
 
-    `rho`, the p-values and `noise` (standard deviations, 0 for exact coefficients) are float64 of shape
-    (m_A, m_B); noise may carry a coefficient beyond ±1. `source` and `target` broadcast to that shape, with
-    their skewness unrounded where there is no noise. There are n >= 3 rows. NaN where `rho` is, where the
-    pair is not `testable`, where S is skewed beyond `TOO_SKEWED` and has no exact test, and where fewer than
-    3 rows count (`counted_rows`).
+    `rho` and the p-values are float64 of shape (m_A, m_B); noise may carry a coefficient beyond ±1. There are
+    n >= 3 rows. NaN where `rho` is, where the pair is not `testable`, where S is skewed beyond `TOO_SKEWED`
+    and has no exact test, and where fewer than 3 rows count.
     """
     from scipy.special import gammaln, ndtr, ndtri, stdtr  # here: only coefficients need it
 
+    n, source, target = pairs.n, pairs.source, pairs.target
     tied = np.maximum(source.ties, target.ties)
     many = np.minimum(source.ties, target.ties) >= Ties.MANY
-    noise = np.broadcast_to(noise, rho.shape)
+    noise = np.broadcast_to(pairs.noise, rho.shape)
     size = np.abs(rho)
-    exact, rows = noise == 0, np.maximum(counted_rows(n, source, target), 2.0)
+    exact, rows = noise == 0, np.maximum(pairs.counted_rows, 2.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         inner = np.minimum(size, 1)
         t = 2 * stdtr(rows - 2, -inner * np.sqrt((rows - 2) / ((1 + inner) * (1 - inner))))
     normal = 2 * ndtr(-size / np.sqrt(1 / (rows - 1) + noise**2))
     p = np.where(exact & ~many, t, normal)
     p = np.where(exact & (tied == Ties.NONE), np.maximum(p, 2 * np.exp(-gammaln(rows + 1))), p)
-    skew = null_skewness(n, source, target, noise)
+    skew = np.broadcast_to(pairs.null_skewness, rho.shape)
     skewed = skew > _NEXT_TO_NORMAL
     p[skewed] = _pearson3(-ndtri(p[skewed] / 2), skew[skewed])
     p[skew > TOO_SKEWED] = np.nan
-    flags = two_flags(source, target) & exact & ~np.isnan(rho)
+    flags = pairs.two_flags & exact & ~np.isnan(rho)
     if flags.any():
         upper = (np.rint(n * upper_share(side.skewness)) for side in (source, target))
         a, b = (np.broadcast_to(rows, rho.shape)[flags] for rows in upper)
         p[flags] = _two_flags(rho[flags], a, b, n)
-    return np.where(testable(source, target, estimator) & (rows >= 3) & ~np.isnan(rho), p, np.nan)
+    return np.where(pairs.testable & (rows >= 3) & ~np.isnan(rho), p, np.nan)
 
 
 def _pearson3(z: Floats, skew: Floats) -> Floats:

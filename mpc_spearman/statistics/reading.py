@@ -1,15 +1,12 @@
-"""Help for reading numbers: standard errors of strengths, what n rows can show, the limits of flags."""
+"""Help for reading coefficients: what n rows can show, which columns are weakened, the limits of flags."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
 
-from mpc_spearman.config import Estimator, Strength
-from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, upper_share
 
 #: A test that "shows" something finds it with this probability, at this level.
@@ -34,51 +31,6 @@ def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
         spread = np.sqrt((1 - rho**2) ** 2 * (1 + rho**2 / 2) / (n - 3) + noise**2)
         low, high = (low, rho) if rho - normal.inv_cdf(POWER) * spread > critical else (rho, high)
     return high
-
-
-def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float:
-    """Return how much a mean over a source's columns varies by chance, from 0 to 1.
-
-    Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
-    target column, of the mean of its coefficients: for ``mean`` the length of the mean of the columns' unit
-    vectors. For ``mean_abs`` two absolute coefficients, taken as normal with correlation c, have the
-    covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` constant columns count, and vectors are
-    ranks over sqrt(N).
-    """
-    squares = np.array(ranks.squares, dtype=np.float64)
-    defined = squares > 0
-    count = ranks.m if estimator == "paper" else int(defined.sum())
-    if not count:
-        return 0.0
-    scales = np.sqrt(np.where(defined, squares, 1.0))
-    if estimator == "paper":
-        scales[:] = np.sqrt(total(ranks.n))
-    if strength == "mean":
-        weights = 1 / scales
-        square = sum(float(np.square(weights @ block).sum()) for _, block in ranks.blocks())
-    else:
-        moving = ranks.gram[np.ix_(defined, defined)]
-        c = np.clip(moving / np.sqrt(np.outer(np.diag(moving), np.diag(moving))), -1, 1)
-        lengths = (np.sqrt(squares) / scales)[defined]
-        square = float(lengths @ (2 / np.pi * (np.sqrt(1 - c**2) + c * np.arcsin(c) - 1)) @ lengths)
-    return float(np.sqrt(max(square, 0.0))) / count
-
-
-def strength_errors(norms: Sequence[float], rows: Sequence[Floats]) -> Floats:
-    """Compute the standard errors of strengths, (m_B,), whose target columns are independent of the sources'.
-
-    Parameters
-    ----------
-    norms : sequence of float
-        Each source's `mean_length` times its share of all columns. With several sources the sum is an upper
-        bound: docs/statistics.md, "Strengths".
-    rows : sequence of (m_B,) float64
-        How many rows count for each source's mean and each target column, as in
-        `mpc_spearman.statistics.columns.counted_rows`.
-    """
-    return np.asarray(
-        sum(norm / np.sqrt(np.maximum(count - 1, 1.0)) for norm, count in zip(norms, rows, strict=True))
-    )
 
 
 def weakened(ranges: Floats, n: int) -> Flags:

@@ -14,9 +14,10 @@ import numpy as np
 from mpc_spearman.config import Estimator, Order
 from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics import estimators
-from mpc_spearman.statistics import pvalues as tests
-from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ints
+from mpc_spearman.statistics.columns import Flags, Floats, Ints
 from mpc_spearman.statistics.explained import SPREAD
+from mpc_spearman.statistics.pairs import Pairs
+from mpc_spearman.statistics.pvalues import SKEWED, TOO_SKEWED
 
 #: A strength is flagged when it is under this share of the mean |rho| it averages (with equal magnitudes, at
 #: least a third of the signs disagree), and only when that mean |rho| is worth a second look.
@@ -124,22 +125,20 @@ def _minus(number: str) -> str:
     return f"−{number[1:]}" if number.startswith("-") else number
 
 
-def pvalues(
-    n: int, source: Columns, target: Columns, estimator: Estimator, noise: Floats | float = 0.0
-) -> list[str]:
-    """Say for how many pairs there is no p-value, or a poor one; arguments as of `pvalues.pvalues`."""
-    kept = tests.testable(source, target, estimator)
-    skew = np.broadcast_to(tests.null_skewness(n, source, target, noise), kept.shape)
-    exact = tests.two_flags(source, target) & (np.asarray(noise) == 0)
-    too_skewed = kept & ~exact & (skew > tests.TOO_SKEWED)
-    approximate = kept & ~exact & ~too_skewed
+def pvalues(pairs: Pairs) -> list[str]:
+    """Say for how many pairs there is no p-value, or a poor one."""
+    n, testable = pairs.n, pairs.testable
+    skew = np.broadcast_to(pairs.null_skewness, testable.shape)
+    exact = pairs.two_flags & (np.asarray(pairs.noise) == 0)
+    too_skewed = testable & ~exact & (skew > TOO_SKEWED)
+    approximate = testable & ~exact & ~too_skewed
     missing = "the distribution of eq. 2 (estimator: paper) under ties is unknown"
-    if estimator != "paper":
+    if pairs.estimator != "paper":
         missing = "a constant column has no rank correlation to test"
     return [
-        *_of(~kept, f"p-values are missing: {missing}"),
+        *_of(~testable, f"p-values are missing: {missing}"),
         *_of(too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"),
-        *_of(approximate & (skew > tests.SKEWED), "p-values are rough: ties skew both columns"),
+        *_of(approximate & (skew > SKEWED), "p-values are rough: ties skew both columns"),
         *_of(approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n:,} rows"),
     ]
 

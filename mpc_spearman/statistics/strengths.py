@@ -1,4 +1,4 @@
-"""Tests of strengths: whether a mean over a source's columns differs from what chance gives.
+"""Standard errors of strengths, and tests whether these means over source columns differ from chance.
 
 A strength of a feature that is independent of all source columns is taken as normal: docs/statistics.md,
 "Strengths".
@@ -7,32 +7,58 @@ A strength of a feature that is independent of all source columns is taken as no
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from mpc_spearman.config import Estimator, Strength
-from mpc_spearman.statistics import estimators
-from mpc_spearman.statistics.columns import Floats, Ints
-from mpc_spearman.statistics.mean_squares import mean_squares, root_mean_squares
+from mpc_spearman.data.ranks import Ranks, total
+from mpc_spearman.statistics.columns import Floats
 
 
-def by_squares(strength: Strength, estimator: Estimator, *, noisy: bool) -> bool:
-    """Return whether strengths are root mean squares: a mean of noisy |ρ| would add noise up."""
-    return noisy and strength == "mean_abs" and estimator != "paper"
+def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float:
+    """Return how much a mean over a source's columns varies by chance, from 0 to 1.
 
-
-def from_noisy(
-    rho: Floats, noise: Floats, n: int, strength: Strength, estimator: Estimator
-) -> tuple[Floats, Ints, Floats]:
-    """Compute strengths of coefficients with noise, how many each is over, and the values that rank them.
-
-    Arguments as of `mean_squares` and `estimators.strengths`; everything returned is (m_B,).
+    Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
+    target column, of the mean of its coefficients: for ``mean`` the length of the mean of the columns' unit
+    vectors. For ``mean_abs`` two absolute coefficients, taken as normal with correlation c, have the
+    covariance (2/pi)(sqrt(1 - c^2) + c arcsin c - 1). Under ``paper`` constant columns count, and vectors are
+    ranks over sqrt(N).
     """
-    mu, counts = estimators.strengths(rho, strength)
-    if not by_squares(strength, estimator, noisy=True):
-        return mu, counts, mu
-    squares = mean_squares(rho, noise, n)
-    return root_mean_squares(squares), counts, squares
+    squares = np.array(ranks.squares, dtype=np.float64)
+    defined = squares > 0
+    count = ranks.m if estimator == "paper" else int(defined.sum())
+    if not count:
+        return 0.0
+    scales = np.sqrt(np.where(defined, squares, 1.0))
+    if estimator == "paper":
+        scales[:] = np.sqrt(total(ranks.n))
+    if strength == "mean":
+        weights = 1 / scales
+        square = sum(float(np.square(weights @ block).sum()) for _, block in ranks.blocks())
+    else:
+        moving = ranks.gram[np.ix_(defined, defined)]
+        c = np.clip(moving / np.sqrt(np.outer(np.diag(moving), np.diag(moving))), -1, 1)
+        lengths = (np.sqrt(squares) / scales)[defined]
+        square = float(lengths @ (2 / np.pi * (np.sqrt(1 - c**2) + c * np.arcsin(c) - 1)) @ lengths)
+    return float(np.sqrt(max(square, 0.0))) / count
+
+
+def strength_errors(norms: Sequence[float], rows: Sequence[Floats]) -> Floats:
+    """Compute the standard errors of strengths, (m_B,), whose target columns are independent of the sources'.
+
+    Parameters
+    ----------
+    norms : sequence of float
+        Each source's `mean_length` times its share of all columns. With several sources the sum is an upper
+        bound: docs/statistics.md, "Strengths".
+    rows : sequence of (m_B,) float64
+        How many rows count for each source's mean and each target column, as in
+        `mpc_spearman.statistics.pairs.Pairs`.
+    """
+    return np.asarray(
+        sum(norm / np.sqrt(np.maximum(count - 1, 1.0)) for norm, count in zip(norms, rows, strict=True))
+    )
 
 
 def by_chance(strength: Strength, n: int) -> float:

@@ -19,7 +19,7 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales as grids
 from mpc_spearman.privacy.loss import separation
 from mpc_spearman.privacy.scales import Scales, Stated, deviations
-from mpc_spearman.statistics.reading import mean_length
+from mpc_spearman.statistics.strengths import mean_length
 from support.in_memory import run_in_memory
 from support.plans import plan
 from support.references import table

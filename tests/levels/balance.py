@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mpc_spearman.findings import findings
 from mpc_spearman.findings.findings import Copy
-from mpc_spearman.findings.sections import Line, Section, Table, number
+from mpc_spearman.findings.sections import Section, Table, number
 from mpc_spearman.findings.tables import Form, Labels, Numbers, series
 from mpc_spearman.levels.coefficients import Coefficients
 from mpc_spearman.levels.rows import COORDINATOR, TARGET
@@ -36,9 +36,9 @@ class Findings(findings.Findings):
         return f"The most balanced feature is {printable(str((self.held['balance'] - 0.5).abs().idxmin()))}"
 
     def sections(self) -> list[Section]:
-        rows = self.held["balance"].items()
-        lines = [Line((printable(str(name)), number(value)), value) for name, value in rows]
-        return [Section("Balance", table=Table(("feature", "balance"), lines, "result.json"))]
+        values = self.held["balance"]
+        columns = {"feature": [*map(printable, values.index)], "balance": [*map(number, values)]}
+        return [Section("Balance", table=Table(columns, "result.json", values.tolist()))]
 
 
 class Balance(Coefficients):

@@ -319,12 +319,15 @@ def test_tests_count_only_rows_that_have_values_at_either_side(level: str) -> No
     result = run_in_memory(chosen, {"A": a, "B": b}).result("B")
     found: Any = getattr(result, level).loc["A"]
     s, k, full = found["noise"].to_numpy(), np.full(3, 3), found["dispersion"].to_numpy()
+    counted = np.array([rows, n if level == "explained" else rows, rows])
     if level == "explained":
         assert found["gaps"].tolist() == pytest.approx([0.4, 0, 0.4])
-        expected = explained.pvalues(found["r2"].to_numpy(), s, k, np.array([rows, n, rows]), full)
+        expected = explained.pvalues(found["r2"].to_numpy(), explained.Directions(counted, k, s, full))
     else:
         assert found["gaps"].tolist() == pytest.approx([0.4] * 3)
-        expected = explained.pillai_pvalues(found["trace"].to_numpy(), s, k, k, rows, full)
+        expected = explained.pillai_pvalues(
+            found["trace"].to_numpy(), explained.Directions(counted, k, s, full, k)
+        )
     np.testing.assert_allclose(found["p"], expected)
 
 

@@ -105,8 +105,8 @@ def test_mean_absolute_correlation_stands_beside_the_strength() -> None:
     result, signed = synthetic(), synthetic(strength="mean_abs")
     for other, means in ((result, result.coefficients.abs().mean()), (signed, result.coefficients.mean())):
         table = ranked(other)
-        features, name = table.column("feature"), table.head[-1]
-        assert table.column(name) == [number(means[feature], 4) for feature in features]
+        features, name = table.columns["feature"], [*table.columns][-1]
+        assert table.columns[name] == [number(means[feature], 4) for feature in features]
         assert name in [text.replace("\u2060", "") for text in page(other).inside("th")]
 
 
@@ -139,7 +139,7 @@ def test_standard_errors_say_which_ranks_are_possible() -> None:
         "f0 ranks first of 3 features by mean ρ, descending, with strength 0.500 ± 0.050; 3 of 3 "
         "features differ from chance"
     ]
-    assert ranked(result).column("ranks") == ["1", "2 to 3", "2 to 3"]
+    assert ranked(result).columns["ranks"] == ["1", "2 to 3", "2 to 3"]
     assert result.ranks[["first", "last"]].to_numpy().tolist() == [[1, 1], [2, 3], [2, 3]]
     assert "Only coefficients show which pairs are strong." in found.text
     out = io.StringIO()

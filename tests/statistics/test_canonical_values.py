@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mpc_spearman.statistics.canonical import largest_by_chance, without_bias
+from mpc_spearman.statistics.explained import Directions
 from mpc_spearman.statistics.mean_squares import (
     mean_squares,
     null_errors,
@@ -32,7 +33,7 @@ def first_singular_values(n: int, k: tuple[int, int], rho: float, noise: float, 
 @pytest.mark.parametrize(("n", "k"), [(200, (5, 5)), (400, (3, 12)), (300, (1, 6))])
 def test_chance_exceeds_its_limit_once_in_20_times_or_less(n: int, k: tuple[int, int], noise: float) -> None:
     s, samples = np.array(noise / math.sqrt(n - 1)), 400
-    limit = largest_by_chance(s, np.array(k[0]), np.array(k[1]), n)
+    limit = largest_by_chance(Directions(n, np.array(k[0]), s, k_target=k[1]))
     above = int((first_singular_values(n, k, 0.0, noise, samples) > limit).sum())
     assert 1 <= above <= 20 + 5 * math.sqrt(20)
 
@@ -40,17 +41,17 @@ def test_chance_exceeds_its_limit_once_in_20_times_or_less(n: int, k: tuple[int,
 @pytest.mark.parametrize(("noise", "rho"), [(0.0, 0.5), (0.0, 0.9), (2.0, 0.8)])
 def test_a_correlation_that_counts_loses_its_bias(noise: float, rho: float) -> None:
     n, k = 800, (6, 12)
-    s, sizes = np.array(noise / math.sqrt(n - 1)), (np.array(k[0]), np.array(k[1]))
+    products = Directions(n, np.array(k[0]), np.array(noise / math.sqrt(n - 1)), k_target=k[1])
     found = first_singular_values(n, k, rho, noise, 60)
-    corrected = without_bias(found, s, *sizes, n)
-    assert (found > largest_by_chance(s, *sizes, n)).all()
+    corrected = without_bias(found, products)
+    assert (found > largest_by_chance(products)).all()
     assert corrected.mean() == pytest.approx(rho, abs=0.02)
     assert found.mean() > rho + 0.002
 
 
 def test_no_correlation_is_above_one_and_none_is_made_of_chance() -> None:
-    s, k = np.array(0.1), np.array(8)
-    assert without_bias(np.array([2.15, 0.05]), s, k, k, 500).tolist() == [
+    products = Directions(500, np.array(8), np.array(0.1), k_target=8)
+    assert without_bias(np.array([2.15, 0.05]), products).tolist() == [
         1.0,
         pytest.approx(math.nan, nan_ok=True),
     ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,8 +10,13 @@ from scipy.stats import norm, spearmanr
 
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.statistics.columns import Columns, Ties
-from mpc_spearman.statistics.discoveries import bound_on_all, found_intervals, selected_confidence
-from mpc_spearman.statistics.intervals import intervals
+from mpc_spearman.statistics.intervals import (
+    bound_on_all,
+    intervals,
+    selected_confidence,
+    selected_intervals,
+)
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 from mpc_spearman.statistics.rank_ranges import difference_variances, own_correlations, rank_ranges
 from mpc_spearman.statistics.shrinkage import best_guesses
@@ -22,11 +25,11 @@ N, CONFIDENCE = 1000, 0.95
 ERROR = 1 / np.sqrt(N - 1)
 
 
-def about(m_a: int, m_b: int, noise: float) -> dict[str, Any]:
-    """Arguments for columns without ties, with noise in standard errors."""
+def untied_pairs(m_a: int, m_b: int, noise: float) -> Pairs:
+    """Pairs of columns without ties, with noise in standard errors."""
     source, target = (Columns(np.full(m, Ties.NONE), np.zeros(m)) for m in (m_a, m_b))
     s = np.full((m_a, m_b), noise * ERROR)
-    return {"n": N, "source": source.rows, "target": target, "estimator": "tie_corrected", "noise": s}
+    return Pairs(N, source.rows, target, noise=s)
 
 
 def drawn(rho: np.ndarray, noise: float, generator: np.random.Generator) -> np.ndarray:
@@ -49,18 +52,18 @@ def test_the_level_of_selected_pairs_follows_benjamini_and_yekutieli() -> None:
 def test_of_found_pairs_few_intervals_miss_where_plain_ones_miss_often(
     share: float, size: float, noise: float
 ) -> None:
-    generator, pairs, false, plain = np.random.default_rng(7), about(20, 20, noise), [], []
+    generator, pairs, false, plain = np.random.default_rng(7), untied_pairs(20, 20, noise), [], []
     for _ in range(100):
         truth = np.where(
             generator.random((20, 20)) < share, size * generator.uniform(0.5, 1.5, (20, 20)), 0.0
         )
         rho = drawn(truth, noise, generator)
-        found = qvalues(pvalues(rho, **pairs)) <= 0.05
-        low, high = found_intervals(rho, found, CONFIDENCE, 400, **pairs)
+        found = qvalues(pvalues(rho, pairs)) <= 0.05
+        low, high = selected_intervals(rho, pairs, found, CONFIDENCE, 400)
         assert np.array_equal(~np.isnan(low), found)
         missed = ~((low <= truth) & (truth <= high))
         false.append(missed[found].mean() if found.any() else 0.0)
-        low, high = intervals(rho, confidence=CONFIDENCE, **pairs)
+        low, high = intervals(rho, pairs, CONFIDENCE)
         missed = ~((low <= truth) & (truth <= high))
         plain.append(missed[found].mean() if found.any() else 0.0)
     assert np.mean(false) <= 0.05 + 4 * 0.05**0.5 / 100**0.5
@@ -69,9 +72,9 @@ def test_of_found_pairs_few_intervals_miss_where_plain_ones_miss_often(
 
 
 def test_an_interval_of_a_found_pair_ends_at_zero() -> None:
-    pairs = about(1, 3, 0.0)
+    pairs = untied_pairs(1, 3, 0.0)
     rho = np.array([[2.1 * ERROR, -2.1 * ERROR, 0.5]])
-    low, high = found_intervals(rho, rho != 0.5, CONFIDENCE, 3, **pairs)
+    low, high = selected_intervals(rho, pairs, rho != 0.5, CONFIDENCE, 3)
     assert (low[0, 0], high[0, 1]) == (0, 0)
     assert high[0, 0] == -low[0, 1] > 0
     assert np.isnan([low[0, 2], high[0, 2]]).all()
@@ -79,24 +82,24 @@ def test_an_interval_of_a_found_pair_ends_at_zero() -> None:
 
 def test_a_pair_without_an_interval_counts_for_no_other() -> None:
     flags = Columns(np.array([Ties.TWO_VALUES] * 2), np.array([5.0, 0.0]))
-    pairs = {**about(1, 2, 0.0), "source": Columns(flags.ties[:1], flags.skewness[:1]).rows, "target": flags}
+    pairs = Pairs(N, flags.at([0]).rows, flags)
     rho, both = np.full((1, 2), 0.3), np.full((1, 2), True)
-    low, _ = found_intervals(rho, both, CONFIDENCE, 2, **pairs)
+    low, _ = selected_intervals(rho, pairs, both, CONFIDENCE, 2)
     assert np.isnan(low).tolist() == [[True, False]]  # the first pair is too skewed for an interval
-    assert low[0, 1] == intervals(rho, confidence=selected_confidence(0.95, 1, 2), **pairs)[0][0, 1]
+    assert low[0, 1] == intervals(rho, pairs, selected_confidence(0.95, 1, 2))[0][0, 1]
 
 
 def test_all_coefficients_are_below_the_bound_if_none_is_found() -> None:
-    generator, pairs, over = np.random.default_rng(8), about(20, 20, 1.0), 0
+    generator, pairs, over = np.random.default_rng(8), untied_pairs(20, 20, 1.0), 0
     truth = np.where(np.arange(400).reshape(20, 20) < 3, 0.08, 0.0)
     for _ in range(200):
         rho = drawn(truth, 1.0, generator)
-        bound, count = bound_on_all(rho, CONFIDENCE, 400, **pairs)
+        bound, count = bound_on_all(rho, pairs, CONFIDENCE, 400)
         assert count == 400
         assert np.abs(rho).max() < bound < np.abs(rho).max() + 4.1 * np.sqrt(2) * ERROR
         over += bound < 0.08
     assert over <= 30
-    assert bound_on_all(np.full((1, 1), np.nan), CONFIDENCE, 1, **about(1, 1, 0.0))[1] == 0
+    assert bound_on_all(np.full((1, 1), np.nan), untied_pairs(1, 1, 0.0), CONFIDENCE, 1)[1] == 0
 
 
 def test_q_of_chosen_pairs_counts_the_others_as_not_significant() -> None:

@@ -10,6 +10,7 @@ import pytest
 from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics.columns import Columns, Ties, ties
 from mpc_spearman.statistics.intervals import intervals
+from mpc_spearman.statistics.pairs import Pairs
 
 CONFIDENCE = 0.95
 
@@ -28,7 +29,7 @@ def interval(
     noise: float = 0.0,
 ) -> list[float]:
     one, other = source or column(), target or column()
-    ends = intervals(np.array([[rho]]), n, one.rows, other, "tie_corrected", confidence, noise)
+    ends = intervals(np.array([[rho]]), Pairs(n, one.rows, other, noise=noise), confidence)
     return [float(end[0, 0]) for end in ends]
 
 
@@ -113,9 +114,7 @@ def test_intervals_of_two_flags_cover_as_stated(n: int, upper: int, rho: float, 
         Columns(np.full(samples, Ties.TWO_VALUES), (n - 2 * side) / np.sqrt(side * (n - side)))
         for side in (a, b)
     ]
-    low, high = intervals(
-        found + s * generator.normal(size=samples), n, *sides, "tie_corrected", CONFIDENCE, s
-    )
+    low, high = intervals(found + s * generator.normal(size=samples), Pairs(n, *sides, noise=s), CONFIDENCE)
     kept = ~np.isnan(low)
     assert kept.mean() > 0.99
     assert 0.93 <= np.mean((low <= rho) & (rho <= high)) <= 0.965
@@ -150,5 +149,5 @@ def test_intervals_cover_as_often_as_they_state(n: int, rho: float, noise: float
     s = noise / math.sqrt(n - 1)
     found = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
     found += s * generator.normal(size=samples)
-    low, high = intervals(found, n, column(), column(), "tie_corrected", CONFIDENCE, s)
+    low, high = intervals(found, Pairs(n, column(), column(), noise=s), CONFIDENCE)
     assert 0.93 <= np.mean((low <= rho) & (rho <= high)) <= 0.975

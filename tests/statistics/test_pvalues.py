@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.statistics import pvalues as module
 from mpc_spearman.statistics import result_warnings
 from mpc_spearman.statistics.columns import Columns, Ties, rounded
 from mpc_spearman.statistics.intervals import intervals
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
 EXACT, PAPER = "tie_corrected", "paper"
@@ -46,7 +46,7 @@ def phi(k: int, a: int, b: int, n: int) -> np.ndarray:
     [(5, 50, 50, 2000, 7.2e-3), (4, 120, 120, 20_190, 5.7e-3), (10, 10, 10, 30, 3.3e-8)],
 )
 def test_two_flags_have_fishers_exact_test(k: int, a: int, b: int, n: int, right: float) -> None:
-    p = pvalues(phi(k, a, b, n), n, flags(n, a).rows, flags(n, b), EXACT)[0, 0]
+    p = pvalues(phi(k, a, b, n), Pairs(n, flags(n, a).rows, flags(n, b)))[0, 0]
     assert p == pytest.approx(right, rel=0.02)
     table = [[k, a - k], [b - k, n - a - b + k]]
     assert p == pytest.approx(stats.fisher_exact(table).pvalue, rel=1e-9)
@@ -60,13 +60,13 @@ def test_the_pvalue_of_two_flags_sums_tables_at_least_as_extreme(data: st.DataOb
     k = data.draw(st.integers(least, most))
     every = np.arange(least, most + 1)
     as_large = np.abs(n * every - a * b) >= abs(n * k - a * b)
-    p = pvalues(phi(k, a, b, n), n, flags(n, a).rows, flags(n, b), EXACT)[0, 0]
+    p = pvalues(phi(k, a, b, n), Pairs(n, flags(n, a).rows, flags(n, b)))[0, 0]
     assert p == pytest.approx(stats.hypergeom(n, a, b).pmf(every)[as_large].sum(), rel=1e-8)
 
 
 def test_two_flags_of_many_rows_have_the_normals_pvalue() -> None:
     n, half = 2**24, Columns(np.array([Ties.TWO_VALUES]), np.zeros(1))
-    p = pvalues(np.array([[3 / math.sqrt(n)]]), n, half.rows, half, EXACT)[0, 0]
+    p = pvalues(np.array([[3 / math.sqrt(n)]]), Pairs(n, half.rows, half))[0, 0]
     assert p == pytest.approx(2 * stats.norm.sf(3), rel=3e-3)
 
 
@@ -80,7 +80,7 @@ def test_pvalues_without_skewness_are_scipys(n: int) -> None:
     expected = stats.spearmanr(data)
     columns = known(data.T)
     assert columns.ties[0] == Ties.SOME
-    found = pvalues(expected.statistic, n, columns.rows, columns, EXACT)
+    found = pvalues(expected.statistic, Pairs(n, columns.rows, columns))
     off = ~np.eye(7, dtype=bool)
     np.testing.assert_allclose(found[off], expected.pvalue[off], rtol=1e-13)
 
@@ -96,8 +96,8 @@ def test_tied_pairs_are_tested_at_about_the_right_size(n: int, a: float, b: floa
     rho = (generator.permuted(np.tile(u, (40_000, 1)), axis=1) @ v)[None]
     one, other = known(x[None]), known(y[None])
     many = Columns(np.repeat(other.ties, rho.size), np.repeat(other.skewness, rho.size))
-    p = pvalues(rho, n, one.rows, many, EXACT)
-    skew = module.null_skewness(n, one, other)[0]
+    p = pvalues(rho, Pairs(n, one.rows, many))
+    skew = Pairs(n, one, other).null_skewness[0]
     assert stats.skew(rho[0]) == pytest.approx(skew, abs=0.1 + skew / 10)
     for alpha in (0.05, 0.01, 0.001):
         assert np.mean(p <= alpha) <= 1.4 * alpha
@@ -114,18 +114,18 @@ def test_a_pair_too_skewed_has_no_pvalue_unless_both_are_flags() -> None:
     n = 200
     rare = known((np.arange(n) >= 197)[None] * np.arange(n))
     assert rare.ties[0] == Ties.MANY
-    p = pvalues(np.array([[0.3]]), n, rare.rows, flags(n, 3), EXACT)
+    p = pvalues(np.array([[0.3]]), Pairs(n, rare.rows, flags(n, 3)))
     assert np.isnan(p).all()
-    assert not np.isnan(pvalues(phi(1, 3, 3, n), n, flags(n, 3).rows, flags(n, 3), EXACT)).any()
+    assert not np.isnan(pvalues(phi(1, 3, 3, n), Pairs(n, flags(n, 3).rows, flags(n, 3)))).any()
     # With little noise two flags are no longer exact; much noise takes the skewness away.
     for noise, missing in ((0.01, True), (0.2, False)):
-        found = pvalues(phi(1, 3, 3, n), n, flags(n, 3).rows, flags(n, 3), EXACT, noise)
+        found = pvalues(phi(1, 3, 3, n), Pairs(n, flags(n, 3).rows, flags(n, 3), noise=noise))
         assert np.isnan(found).all() == missing
 
 
 @pytest.mark.parametrize("n", [16, 40, 170])
 def test_no_pvalue_without_ties_is_below_that_of_the_rarest_arrangement(n: int) -> None:
-    p = pvalues(np.array([[1.0, -1.0, 1 - 1e-15]]), n, untied(1).rows, untied(3), EXACT)[0]
+    p = pvalues(np.array([[1.0, -1.0, 1 - 1e-15]]), Pairs(n, untied(1).rows, untied(3)))[0]
     assert p[:2] == pytest.approx(2 / math.factorial(n), rel=1e-10)
     assert (p >= p[0]).all()
 
@@ -136,11 +136,11 @@ def test_no_pvalue_without_ties_is_below_that_of_the_rarest_arrangement(n: int) 
 )
 def test_undefined_pairs_have_no_pvalue(n: int, estimator: str, missing: list[bool]) -> None:
     columns = Columns(np.array([Ties.NONE, Ties.SOME, Ties.CONSTANT]), np.zeros(3))
-    p = pvalues(np.array([[0.5, 0.5, math.nan]]), n, untied(1).rows, columns, estimator)  # type: ignore[arg-type]
+    p = pvalues(np.array([[0.5, 0.5, math.nan]]), Pairs(n, untied(1).rows, columns, estimator))  # type: ignore[arg-type]
     assert np.isnan(p[0]).tolist() == missing
-    assert np.isnan(pvalues(np.array([[math.nan]]), n, untied(1).rows, untied(1), EXACT)).all()
+    assert np.isnan(pvalues(np.array([[math.nan]]), Pairs(n, untied(1).rows, untied(1)))).all()
     poor = [f"2 of 3 p-values are approximations, which are poor for {n} rows"]
-    said = result_warnings.pvalues(n, untied(1).rows, columns, EXACT)
+    said = result_warnings.pvalues(Pairs(n, untied(1).rows, columns))
     assert said[1:] == (poor if n < 20 else [])
 
 
@@ -157,16 +157,16 @@ def test_noisy_coefficients_are_tested_at_about_the_right_size(s: float) -> None
     rho = (n * k - a * b) / math.sqrt(a * (n - a) * b * (n - b)) + noise * generator.normal(size=draws)
     one, other = (Columns(side.ties, rounded(side.skewness)) for side in (flags(n, a), flags(n, b)))
     many = Columns(np.repeat(other.ties, draws), np.repeat(other.skewness, draws))
-    p = pvalues(rho[None], n, one.rows, many, EXACT, noise)
+    p = pvalues(rho[None], Pairs(n, one.rows, many, noise=noise))
     for alpha in (0.05, 0.01, 0.001):
         assert 0.5 * alpha <= np.mean(p <= alpha) <= 1.25 * alpha
 
 
 def test_noise_is_a_number_a_pair_and_coefficients_may_exceed_one() -> None:
     noise = np.array([[0.5, 0.0]])
-    p = pvalues(np.array([[1.2, 0.3]]), 101, untied(1).rows, untied(2), EXACT, noise)[0]
+    p = pvalues(np.array([[1.2, 0.3]]), Pairs(101, untied(1).rows, untied(2), noise=noise))[0]
     assert p[0] == pytest.approx(2 * stats.norm.sf(1.2 / math.sqrt(0.01 + 0.25)))
-    assert p[1] == pvalues(np.array([[0.3]]), 101, untied(1).rows, untied(1), EXACT)[0, 0]
+    assert p[1] == pvalues(np.array([[0.3]]), Pairs(101, untied(1).rows, untied(1)))[0, 0]
 
 
 # --- q-values ------------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def share_below(x: np.ndarray, y: np.ndarray, alpha: float = 0.05) -> float:
     n = x.shape[1]
     ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
     rho = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
-    return float(np.mean(pvalues(rho[None], n, untied(1).rows, untied(len(x)), EXACT) <= alpha))
+    return float(np.mean(pvalues(rho[None], Pairs(n, untied(1).rows, untied(len(x)))) <= alpha))
 
 
 def test_tests_are_of_independence_not_zero_correlation() -> None:
@@ -224,14 +224,14 @@ def test_tests_keep_their_size_where_the_same_people_lack_both(share: float, kin
         missing = np.broadcast_to(generator.random(n) < share, values.shape)
         unit = scores(values, missing)
         known = Columns(np.full(m, Ties.SOME), np.zeros(m), np.full(m, missing[0].mean()))
-        p.append(pvalues(unit[:m] @ unit[m:].T, n, known.rows, known, "tie_corrected"))
+        p.append(pvalues(unit[:m] @ unit[m:].T, Pairs(n, known.rows, known)))
         values = generator.permuted(values, axis=1)
     found = np.mean(np.array(p) <= 0.05)
     assert abs(found - 0.05) < 5 * math.sqrt(
         0.05 * 0.95 / (3 * m)
     )  # tests of one column are hardly independent
     plain = Columns(known.ties, known.skewness)
-    wrong = pvalues(unit[:m] @ unit[m:].T, n, plain.rows, plain, "tie_corrected")
+    wrong = pvalues(unit[:m] @ unit[m:].T, Pairs(n, plain.rows, plain))
     assert np.mean(wrong <= 0.05) > (0.06 if share < 0.5 else 0.15)
 
 
@@ -239,17 +239,13 @@ def test_tests_count_the_rows_that_one_of_both_columns_has() -> None:
     some, few = column_of(Ties.NONE, gaps=0.5), column_of(Ties.NONE, gaps=0.1)
     r = np.array([[0.2]])
     whole = column_of(Ties.NONE)
-    assert pvalues(r, 100, some.rows, few, "tie_corrected") == pvalues(
-        r, 90, whole.rows, whole, "tie_corrected"
-    )
-    assert pvalues(r, 100, some.rows, whole, "tie_corrected") == pvalues(
-        r, 100, whole.rows, whole, "tie_corrected"
-    )
+    assert pvalues(r, Pairs(100, some.rows, few)) == pvalues(r, Pairs(90, whole.rows, whole))
+    assert pvalues(r, Pairs(100, some.rows, whole)) == pvalues(r, Pairs(100, whole.rows, whole))
     nothing = column_of(Ties.NONE, gaps=0.99)
-    assert np.isnan(pvalues(r, 100, nothing.rows, nothing, "tie_corrected"))
-    assert np.isnan(intervals(r, 100, nothing.rows, nothing, "tie_corrected", 0.95)).all()
-    assert intervals(r, 100, some.rows, few, "tie_corrected", 0.95) == pytest.approx(
-        np.array(intervals(r, 90, whole.rows, whole, "tie_corrected", 0.95)), abs=1e-6
+    assert np.isnan(pvalues(r, Pairs(100, nothing.rows, nothing)))
+    assert np.isnan(intervals(r, Pairs(100, nothing.rows, nothing), 0.95)).all()
+    assert intervals(r, Pairs(100, some.rows, few), 0.95) == pytest.approx(
+        np.array(intervals(r, Pairs(90, whole.rows, whole), 0.95)), abs=1e-6
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from mpc_spearman.statistics import explained
+from mpc_spearman.statistics.explained import Directions
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.5, 3.0])
@@ -22,11 +23,11 @@ def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: 
     drawn = rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1)
     s = np.full(times, noise / np.sqrt(n - 1))
     z = drawn @ x + s[:, None] * rng.normal(size=(times, k))
-    p = explained.pvalues(np.square(z).sum(axis=1) - k * s**2, s, np.full(times, k), n)
+    p = explained.pvalues(np.square(z).sum(axis=1) - k * s**2, Directions(n, np.array(k), s))
     for alpha, low, high in ((0.05, 0.75, 1.25), (0.01, 0.5, 1.6)):
         assert low < (p <= alpha).mean() / alpha < high
-    limit = explained.chance(s[:1], np.array([k]), n)
-    assert explained.pvalues(limit, s[:1], np.array([k]), n)[0] == pytest.approx(0.05, abs=1e-6)
+    products = Directions(n, np.array([k]), s[:1])
+    assert explained.pvalues(explained.chance(products), products)[0] == pytest.approx(0.05, abs=1e-6)
 
 
 def test_people_who_lack_values_at_both_sides_count_in_no_test() -> None:
@@ -39,8 +40,8 @@ def test_people_who_lack_values_at_both_sides_count_in_no_test() -> None:
     r2 = np.square(rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1) @ x).sum(axis=1)
     none, counts = np.zeros(times), np.full(times, k)
     rows = explained.counted_rows(n, 1 - present.mean(), 0, 1.0, counts)
-    assert 0.035 < (explained.pvalues(r2, none, counts, rows) <= 0.05).mean() < 0.066
-    assert (explained.pvalues(r2, none, counts, n) <= 0.05).mean() > 0.15
+    assert 0.035 < (explained.pvalues(r2, Directions(rows, counts, none)) <= 0.05).mean() < 0.066
+    assert (explained.pvalues(r2, Directions(n, counts, none)) <= 0.05).mean() > 0.15
     assert np.isnan(explained.counted_rows(n, np.array(0.99), 0, 1.0, np.array(k)))
 
 
@@ -63,12 +64,8 @@ def test_flags_on_both_sides_have_honest_p_values_or_none(
     found = explained.dispersion(weight, np.array(5), other, np.array(m), n)
     assert np.isnan(found) == (not given)
     if given:
-        counts, of_noise = np.full(times, 5), np.full(times, s)
-        allowed = 1.0 if noise else found
-        if m == 1:
-            p = explained.pvalues(traces, of_noise, counts, n, allowed)
-        else:
-            p = explained.pillai_pvalues(traces, of_noise, counts, np.full(times, m), n, allowed)
+        products = Directions(n, np.full(times, 5), np.full(times, s), 1.0 if noise else found, m)
+        p = (explained.pvalues if m == 1 else explained.pillai_pvalues)(traces, products)
         assert 0.037 < (p <= 0.05).mean() < 0.064
         assert 0.004 < (p <= 0.01).mean() < 0.018
         expected = 2 * 5 * m * found * (n - 6) * (n - 1 - m) / ((n - 1) ** 2 * (n - 2) * (n + 1))
@@ -119,7 +116,9 @@ def test_intervals_of_what_is_explained_cover_about_as_stated(
     k: int, n: int, theta: float, noise: float
 ) -> None:
     samples, s = 1500, np.array(noise / math.sqrt(n - 1))
-    low, high = explained.r2_intervals(drawn_r2(theta, k, n, noise, samples), s, np.array(k), n, 0.95)
+    low, high = explained.r2_intervals(
+        drawn_r2(theta, k, n, noise, samples), Directions(n, np.array(k), s), 0.95
+    )
     assert ((low >= 0) & (low <= high) & (high <= 1)).all()
     assert 0.9 - 0.03 <= np.mean((low <= theta) & (theta <= high)) <= 0.99
     if not theta:
@@ -128,7 +127,7 @@ def test_intervals_of_what_is_explained_cover_about_as_stated(
 
 def test_an_undefined_r2_has_no_interval_and_an_exact_one_ends_there() -> None:
     low, high = explained.r2_intervals(
-        np.array([math.nan, 1.0, -0.5]), np.array([0.1, 0.0, 0.1]), np.array(3), 100, 0.95
+        np.array([math.nan, 1.0, -0.5]), Directions(100, np.array(3), np.array([0.1, 0.0, 0.1])), 0.95
     )
     assert np.isnan([low[0], high[0]]).all()
     assert low[1] > 0.99

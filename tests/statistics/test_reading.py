@@ -13,6 +13,7 @@ from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics import reading
 from mpc_spearman.statistics.columns import Columns, Ties, rounded, upper_share
+from mpc_spearman.statistics.strengths import mean_length, strength_errors
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -41,8 +42,8 @@ def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, es
     rho = target @ (ranks.matrix / scales[:, None]).T
     kept = rho if estimator == "paper" else rho[:, lengths > 0]
     mu = (np.abs(kept) if strength == "mean_abs" else kept).mean(axis=1)
-    norm = reading.mean_length(ranks, strength, estimator)
-    (error,) = reading.strength_errors([norm], [np.full(1, n)])
+    norm = mean_length(ranks, strength, estimator)
+    (error,) = strength_errors([norm], [np.full(1, n)])
     assert mu.std() == pytest.approx(error, rel=0.03)
     if strength == "mean_abs" and estimator == "tie_corrected":
         assert mu.mean() == pytest.approx(0.8 / math.sqrt(n - 1), rel=0.03)
@@ -87,9 +88,9 @@ def test_errors_of_strengths_allow_for_values_missing_at_both_sides() -> None:
     ranks = rank_columns(source)
     units = [side.matrix / np.linalg.norm(side.matrix, axis=1)[:, None] for side in (ranks, target)]
     strengths = (units[0] @ units[1].T).mean(axis=0)
-    norm = reading.mean_length(ranks, "mean", "tie_corrected")
+    norm = mean_length(ranks, "mean", "tie_corrected")
     (of_source,), of_target = (Columns.of(side).gaps.max(keepdims=True) for side in (ranks, target))
     rows = n * (1 - np.minimum(of_source, of_target))
-    error = reading.strength_errors([norm], [rows])[0]
+    error = strength_errors([norm], [rows])[0]
     assert strengths.std() == pytest.approx(error, rel=0.06)
-    assert strengths.std() > 1.3 * reading.strength_errors([norm], [np.full(1, n)])[0]
+    assert strengths.std() > 1.3 * strength_errors([norm], [np.full(1, n)])[0]

@@ -55,9 +55,10 @@ def made(**about: Any) -> Result:
         {key: value for key, value in about.items() if key not in TABLES},
         findings_of(copy.plan, copy.role),
     )
-    if tables:
-        tables = kind.follow(copy, tables) | tables
-    return Result(kind(copy, tables), **about)
+    findings = kind(copy, tables)
+    if [*kind.tables][:1] <= [*tables]:
+        findings.held = findings.follow() | tables
+    return Result(findings.checked(), **about)
 
 
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:

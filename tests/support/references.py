@@ -13,6 +13,7 @@ import pandas as pd
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.statistics.columns import Columns
+from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues
 from support.harness import ROOT
 
@@ -62,7 +63,7 @@ def pvalues_of(rho: np.ndarray, *sides: Iterable[pd.DataFrame], estimator: str) 
     """p-values of coefficients, given the tables of the sources, and those of the target."""
     ranks = [rank_columns([table[name].to_numpy() for table in side for name in table]) for side in sides]
     source, target = map(Columns.of, ranks)
-    return pvalues(rho, ranks[0].n, source.rows, target, estimator)
+    return pvalues(rho, Pairs(ranks[0].n, source.rows, target, estimator))
 
 
 def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
