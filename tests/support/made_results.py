@@ -56,7 +56,7 @@ def made(**about: Any) -> Result:
         findings_of(copy.plan, copy.role),
     )
     findings = kind(copy, tables)
-    if [*kind.tables][:1] <= [*tables]:
+    if {*[*kind.tables][:1]} <= {*tables}:  # otherwise they are refused below
         findings.held = findings.follow() | tables
     return Result(findings.checked(), **about)
 
