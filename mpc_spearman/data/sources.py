@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.categories import CategoryCells
 from mpc_spearman.data.cells import Cells, Numbers, keep_text
@@ -35,8 +36,14 @@ class ArrowTable(Protocol):
         """Return a capsule with a stream of record batches."""
 
 
-def open_source(table: Path | ArrowTable, keys: TableKeys, rows: int | None) -> Source:
-    """Open a table, of which at most the first `rows` rows are wanted."""
+def open_source(
+    table: Path | Query | ArrowTable, keys: TableKeys, rows: int | None = None, *, whole: bool = False
+) -> Source:
+    """Open a table, of which at most the first `rows` rows are wanted; all columns of a query if `whole`."""
+    if isinstance(table, Query):
+        from mpc_spearman.data.answer import Answer  # here, as it needs libraries of its own
+
+        return Answer(table, keys, rows, whole=whole)
     if not isinstance(table, Path):
         return _InMemory(table, keys, rows)
     files = part_files(table)

@@ -130,7 +130,7 @@ def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
     first_problem = None
     for csv in _dialects(table):
         try:
-            source = open_source(table, TableKeys(csv=Csv(**csv)), None)
+            source = open_source(table, TableKeys(csv=Csv(**csv)))
             if len(source.names) > 1:
                 source.prepare(range(len(source.names)))
                 return source, csv
@@ -159,7 +159,7 @@ def _column(name: str, cells: pa.ChunkedArray, text: _Text | None, csv: Csv) -> 
     convert, words = way or (None, {})
     column = Column(name, convert=convert, words=words)
     try:
-        numbers = open_source(pa.table({name: cells}), _keys(name, csv, convert, words), None).look(0)
+        numbers = open_source(pa.table({name: cells}), _keys(name, csv, convert, words)).look(0)
     except Categories as unusable:
         categories = (text or _Text.of(name, cells)).categories
         return replace(column, problem=str(unusable), categories=categories)
@@ -186,7 +186,7 @@ def _as_flags(column: Column, cells: pa.ChunkedArray) -> Column:
     if not column.categories or any(text.lower() == "none" for text in column.categories):
         return column
     keys, rows = TableKeys(encode={column.name: "flags"}), np.ones(len(cells), dtype=bool)
-    numbers, fewest = open_source(pa.table({column.name: cells}), keys, None).look(0), Policy().min_rows
+    numbers, fewest = open_source(pa.table({column.name: cells}), keys).look(0), Policy().min_rows
     try:
         flags = flags_of(column.name, numbers.values.astype(np.int16), numbers.categories, rows, fewest)
     except Unusable:

@@ -13,8 +13,10 @@ do whole numbers beyond 2^53 that share a column with such numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mpc_spearman.arrays import Mask, Memory, blocks
+from mpc_spearman.arrays import Mask, Memory, Rows, blocks
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import Normalise, TableKeys
 from mpc_spearman.data import ids as row_ids
@@ -44,9 +46,23 @@ __all__ = ["Table", "read_table"]
 _AT_ONCE = 1 << 20  # rows
 MIN_ROWS = 3  # with two rows every rank correlation is -1, 1 or undefined
 _NEEDED = f"a rank correlation needs at least {MIN_ROWS}"
+_MISSING = (
+    "; missing: middle puts such cells in the middle of the ranks; missing: drop_rows leaves such rows out, "
+    "under alignment: intersect"
+)
 
 #: Called with how many columns are done, and how many there are.
 Tick = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedColumn:
+    """A feature or covariate of a table, and the column of the source that it is made of."""
+
+    name: str
+    place: int  # in the source
+    marks_missing: bool = False  # it is 1 where that column has no value
+    flags: CategoryFlags | None = None  # the flags of that column's categories, of which it is one
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,17 +73,12 @@ class Table:
     name: str  # of the file or query, for errors
     source: Source
     ids: pa.LargeStringArray  # as text, unique, none empty, in order
-    features: tuple[str, ...]  # unique
-    places: tuple[int, ...]  # in the source, of each feature's column, and then of each covariate's
-    flags: frozenset[str]  # columns that say which values of their column are missing
+    ranked: tuple[RankedColumn, ...]  # the features, and after them the covariates; names are unique
+    m: int  # number of features
     middle: bool  # whether cells without a value are ranked
     #: Which rows of the source are this table's, in order; None for all. Rows that became one count once.
-    rows: npt.NDArray[np.int64] | None = None
+    rows: Rows | None = None
     cautions: tuple[str, ...] = ()  # for the owner alone
-    #: The columns that features are adjusted for.
-    covariates: tuple[str, ...] = ()
-    #: Of columns that are flags of categories (``encode: flags``), which flags these are.
-    nominal: Mapping[str, CategoryFlags] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -75,43 +86,47 @@ class Table:
         return len(self.ids)
 
     @property
-    def m(self) -> int:
-        """Number of features."""
-        return len(self.features)
+    def columns(self) -> tuple[str, ...]:
+        """The names of the features, and after them of the covariates."""
+        return tuple(column.name for column in self.ranked)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The features, and after them the covariates."""
-        return self.features + self.covariates
+    def features(self) -> tuple[str, ...]:
+        """The names of the features, (m,)."""
+        return self.columns[: self.m]
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The names of the columns that features are adjusted for."""
+        return self.columns[self.m :]
 
     @property
     def nominal_columns(self) -> tuple[str, ...]:
         """The column without an order that each feature is a flag of, (m,); "" for others."""
-        return tuple(self.nominal[name].column if name in self.nominal else "" for name in self.features)
+        return tuple(column.flags.column if column.flags else "" for column in self.ranked[: self.m])
 
     def column(self, index: int) -> npt.NDArray[Any]:
         """Read the values of one column, (n,): contiguous int64, uint64, float64 or bool, and finite.
 
-        Under ``missing: middle`` missing cells are masked (`numpy.ma`). It may be a view of the caller's
-        data: do not write to it.
+        Under ``missing: middle`` missing cells are masked (`numpy.ma`). Do not write to it.
         """
-        name, memory = self.columns[index], self.source.memory
-        if name in self.nominal:
-            return self.nominal[name].values(name, self.rows)
+        column = self.ranked[index]
+        if column.flags is not None:
+            return column.flags.values(column.name, self.rows)
         try:
-            values, missing, *_ = self.source.feature(self.places[index])
+            values, missing, *_ = self.source.feature(column.place)
         except (Unusable, OSError):
             values, missing = np.empty(0), np.ones(0, dtype=bool)
         same_ids = self.source.same_ids
         changed = len(values) != (self.source.n if same_ids is None else same_ids.count)
         if self.rows is not None and not changed:
-            values, missing = (_some(whole, self.rows, memory) for whole in (values, missing))
+            values, missing = (_taken(cells, self.rows, self.source.memory) for cells in (values, missing))
         has_gaps = bool(missing.any())
         if changed or (has_gaps and not self.middle):
             raise TableError(
-                f"{self.party}: {self.name}: column {show(name)} changed while the table was used"
+                f"{self.party}: {self.name}: column {show(column.name)} changed while the table was used"
             )
-        if name in self.flags:
+        if column.marks_missing:
             return missing.astype(np.int64)
         return np.ma.masked_array(values, missing) if has_gaps else values
 
@@ -119,16 +134,16 @@ class Table:
         self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place | None = None
     ) -> Ranks:
         """Rank all columns, the features and then the covariates; see `rank_columns`."""
-        count, memory = len(self.columns), self.source.memory
+        count, memory = len(self.ranked), self.source.memory
         columns = map(self.column, range(count))
         return rank_columns(columns, count, workers=workers, tick=tick, place=place, memory=memory)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Table:
+    def take(self, rows: Rows) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""
         chosen = rows if self.rows is None else self.rows[rows]
         return replace(self, ids=row_ids.take(self.ids, rows, self.source.memory), rows=chosen)
 
-    def rows_in(self, whole: Table) -> npt.NDArray[np.int64]:
+    def rows_in(self, whole: Table) -> Rows:
         """Return the places of these rows in the table that they are rows of."""
         if self.rows is None or whole.rows is None:
             return np.arange(self.n) if self.rows is None else self.rows
@@ -141,7 +156,7 @@ class Table:
 
 def read_table(
     party: str,
-    source: Path | Query | ArrowTable,
+    table: Path | Query | ArrowTable,
     keys: TableKeys,
     *,
     rows: int | None = None,
@@ -153,7 +168,7 @@ def read_table(
 ) -> Table:
     """Read and check a party's table; `TableError` if it cannot be read or used.
 
-    `source` is a file, a folder of part files, a query, or a table of pandas, polars, pyarrow or another
+    `table` is a file, a folder of part files, a query, or a table of pandas, polars, pyarrow or another
     library that hands its tables to Arrow. A DataFrame's index is ignored. With `rows`, so many rows are read
     at most, and what follows them is not checked. `normalise` is done to ids, in its order. Columns to
     `adjust` for are no features, nor are flags of their missing values. `fewest` is how many rows a category
@@ -161,153 +176,141 @@ def read_table(
     read from the table's source afterwards. Problems of several columns come in one error, a line each. What
     takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is called before each column.
     """
-    name = str(source) if isinstance(source, (Path, Query)) else "the table"
-
-    def fail(text: str) -> TableError:
-        return TableError(f"{party}: {name}: {text}")
-
-    try:
-        if isinstance(source, Query):
-            from mpc_spearman.data.answer import Answer  # here, as it needs libraries of its own
-
-            opened: Source = Answer(source, keys, rows, whole=whole)
-        else:
-            opened = open_source(source, keys, rows)
-        table = _read(party, name, opened, keys, normalise, adjust, fewest, tick)
+    name = str(table) if isinstance(table, (Path, Query)) else "the table"
+    with _in_words(party, name):
+        source = open_source(table, keys, rows, whole=whole)
+        id_places, places = choose(source.names, keys, source.hint, adjust)
+        source.prepare(id_places, places)
+        ids, with_id, cautions = _ids(source, id_places, keys, normalise)
+        columns, complete, notes = _examined(source, places, keys, with_id, fewest, tick)
+        cautions += notes
+        if unnamed := without_names(source.names):
+            cautions.append(unnamed)
+        if unseen := source.unseen():
+            cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
+        adjusting = {*adjust, *map(flag_of, adjust)}
+        columns.sort(key=lambda column: _made_of(column) in adjusting)
+        used = None if complete.all() else np.flatnonzero(complete)
         pa.default_memory_pool().release_unused()  # which it keeps otherwise
-        return table
+        return Table(
+            party,
+            name,
+            source,
+            ids if used is None else row_ids.take(ids, used, source.memory),
+            ranked=tuple(columns),
+            m=sum(_made_of(column) not in adjusting for column in columns),
+            middle=keys.missing == "middle",
+            rows=used,
+            cautions=tuple(cautions),
+        )
+
+
+def _made_of(column: RankedColumn) -> str:
+    """Return the name by which a plan adjusts for a column: of a category's flag, the column's."""
+    return column.flags.column if column.flags else column.name
+
+
+@contextmanager
+def _in_words(party: str, name: str) -> Iterator[None]:
+    """Restate an error as one that names a party and its table."""
+    try:
+        yield
+        return
     except Unusable as unusable:
-        raise fail(str(unusable)) from None
+        problem = str(unusable)
     except ImportError as error:
-        why = f"{party}: {name} needs {error.name or 'grpcio'}, which is not installed"
+        needed = f"{party}: {name} needs {error.name or 'grpcio'}, which is not installed"
         of_spark = "pyspark" in str(error) or error.name is None
-        raise SetupError(f"{why}. Run: {install('spark' if of_spark else 'databases')}") from None
+        raise SetupError(f"{needed}. Run: {install('spark' if of_spark else 'databases')}") from None
     except FileNotFoundError:
-        raise fail("there is no such file") from None
+        problem = "there is no such file"
     except OSError as error:  # permission denied, a broken disk, ...
-        raise fail(f"it cannot be read ({error.strerror or type(error).__name__})") from None
+        problem = f"it cannot be read ({error.strerror or type(error).__name__})"
+    raise TableError(f"{party}: {name}: {problem}")
 
 
-def _read(
-    party: str,
-    name: str,
-    source: Source,
-    keys: TableKeys,
-    normalise: Sequence[Normalise],
-    adjust: Sequence[str],
-    fewest: int,
-    tick: Tick,
-) -> Table:
-    id_places, places = choose(source.names, keys, source.hint, adjust)
-    source.prepare(id_places, places)
-    ids, kept, repeats = _ids(source, id_places, keys, normalise)
-    complete, used, flags = kept.copy(), dict[str, int](), dict[str, int]()
-    gaps, problems, notes = dict[str, npt.NDArray[np.uint8]](), list[str](), list[str]()
-    nominal = dict[str, tuple[npt.NDArray[np.int16], tuple[str, ...]]]()
-    category_flags = dict[str, CategoryFlags]()
+def _examined(
+    source: Source, places: Sequence[int], keys: TableKeys, with_id: Mask, fewest: int, tick: Tick
+) -> tuple[list[RankedColumn], Mask, list[str]]:
+    """Read columns; return what becomes of them, which rows are used, and what their owner should know.
+
+    After the columns themselves come the flags of their missing values.
+    """
+    complete, gaps = with_id.copy(), dict[str, npt.NDArray[np.uint8]]()
+    columns, gap_flags, problems, notes = list[RankedColumn](), list[RankedColumn](), list[str](), list[str]()
+    categories_of = dict[str, tuple[npt.NDArray[np.int16], tuple[str, ...]]]()
     for done, place in enumerate(places):
         tick(done, len(places))
-        feature, problem = source.name(place), ""
+        name = source.name(place)
         try:
-            column = source.look(place)
+            numbers = source.look(place)
+            missing = numbers.missing & with_id
+            if missing.any() and (missing == with_id).all():
+                raise Unusable(f"all {len(missing):,} values are missing")
+            if missing.any() and keys.missing == "error":
+                gap_rows = source.data_rows(np.flatnonzero(missing))
+                raise Unusable(at_rows(gap_rows, "missing value") + _MISSING)
         except Unusable as unusable:
-            problem = str(unusable)
-        else:
-            missing = column.missing & kept
-            if keys.missing_flags and missing.any() and flag_of(feature) not in keys.exclude:
-                flags[flag_of(feature)] = place
-            if missing.any() and (missing == kept).all():
-                problem = f"all {len(missing):,} values are missing"
-            elif missing.any() and keys.missing == "error":
-                where = at_rows(source.data_rows(np.flatnonzero(missing)), "missing value")
-                problem = (
-                    f"{where}; missing: middle puts such cells in the "
-                    "middle of the ranks; missing: drop_rows leaves such rows out, under alignment: intersect"
-                )
-        if problem:
-            problems.append(f"column {show(feature)}: {problem}")
+            problems.append(f"column {show(name)}: {unusable}")
             continue
+        columns.append(RankedColumn(name, place))
         if missing.any():
-            gaps[feature] = np.packbits(missing)
+            gaps[name] = np.packbits(missing)
+            if keys.missing_flags and flag_of(name) not in keys.exclude:
+                gap_flags.append(RankedColumn(flag_of(name), place, marks_missing=True))
         if keys.missing != "middle":
             complete &= ~missing
-        used[feature] = place
-        if column.categories:
-            of_rows = source.memory.keep(np.where(column.missing, np.int16(-1), column.values))
-            nominal[feature] = of_rows, column.categories
-        notes += [f"column {show(feature)}: {column.note}"] if column.note else []
-    for column_name, cells in nominal.items():
+        if numbers.categories:
+            codes = np.where(numbers.missing, np.int16(-1), numbers.values)
+            categories_of[name] = source.memory.keep(codes), numbers.categories
+        notes += [f"column {show(name)}: {numbers.note}"] if numbers.note else []
+    ranked, cautions = list[RankedColumn](), list[str]()
+    for column in columns:
+        if column.name not in categories_of:
+            ranked.append(column)
+            continue
         try:
-            category_flags[column_name] = flags_of(column_name, *cells, complete, fewest)
+            flags = flags_of(column.name, *categories_of[column.name], complete, fewest)
         except Unusable as unusable:
-            problems.append(f"column {show(column_name)}: {unusable}")
+            problems.append(f"column {show(column.name)}: {unusable}")
+            continue
+        ranked += [RankedColumn(flag, column.place, flags=flags) for flag in flags.categories_of]
+        cautions += [flags.caution] if flags.caution else []
+    ranked += gap_flags
     if len(problems) > 1:
         problems.insert(0, count_of(len(problems), "bad column"))
     if problems:
         raise Unusable("\n  ".join(problems))
-    duplicates, n = len(ids) - int(kept.sum()), int(complete.sum())
-    incomplete = len(ids) - duplicates - n
+    n, incomplete = int(complete.sum()), int((with_id & ~complete).sum())
     if n < MIN_ROWS:
-        others = f"{incomplete} incomplete and {duplicates} with a duplicate id"
-        raise Unusable(f"{count_of(n, 'row')} left, without {others}; {_NEEDED}")
-    rows = None if n == len(ids) else np.flatnonzero(complete)
-    if twice := used.keys() & flags.keys():
-        raise Unusable(f"missing_flags: there is a column {show(min(twice))} already; exclude or rename it")
-    of_feature = dict[str, CategoryFlags]()
-    for its in category_flags.values():
-        if twice := (used.keys() | flags.keys() | of_feature.keys()) & its.categories_of.keys():
-            raise Unusable(f"encode: there is a column {show(min(twice))} already; exclude or rename it")
-        of_feature |= dict.fromkeys(its.categories_of, its)
-    cautions = [repeats] if repeats else []
-    cautions += [_cost_of(gaps, int(kept.sum()), incomplete)] if gaps else []
-    cautions += [its.caution for its in category_flags.values() if its.caution]
-    cautions += [*notes, without_names(source.names)] if without_names(source.names) else notes
-    if unseen := source.unseen():
-        cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
-
-    adjusting = {*adjust, *map(flag_of, adjust)}
-    names = sorted({**used, **flags}, key=lambda name: name in adjusting)
-    of_each = {
-        name: category_flags[name].categories_of if name in category_flags else (name,) for name in names
-    }
-    columns = {column: {**used, **flags}[name] for name in names for column in of_each[name]}
-    covariates = tuple(column for name in names if name in adjusting for column in of_each[name])
-    return Table(
-        party,
-        name,
-        source,
-        ids if rows is None else row_ids.take(ids, rows, source.memory),
-        features=tuple(columns)[: len(columns) - len(covariates)],
-        places=tuple(columns.values()),
-        flags=frozenset(flags),
-        middle=keys.missing == "middle",
-        rows=rows,
-        cautions=tuple(cautions),
-        covariates=covariates,
-        nominal=of_feature,
-    )
+        without = f"{incomplete} incomplete and {int((~with_id).sum())} with a duplicate id"
+        raise Unusable(f"{count_of(n, 'row')} left, without {without}; {_NEEDED}")
+    names = sorted(column.name for column in ranked)
+    if twice := [name for name, following in pairwise(names) if name == following]:
+        raise Unusable(f"two columns would have the name {show(twice[0])}; exclude or rename one of them")
+    return ranked, complete, [*_cost_of(gaps, int(with_id.sum()), incomplete), *cautions, *notes]
 
 
-def _some(column: npt.NDArray[Any], rows: npt.NDArray[np.int64], memory: Memory) -> npt.NDArray[Any]:
+def _taken(column: npt.NDArray[Any], rows: Rows, memory: Memory) -> npt.NDArray[Any]:
     """Take some rows of a column that may be in a file."""
-    some = memory.zeros((len(rows),), column.dtype.type)
+    taken = memory.zeros((len(rows),), column.dtype.type)
     for part in blocks(len(rows), _AT_ONCE):
-        some[part] = column[rows[part]]
-    return some
+        taken[part] = column[rows[part]]
+    return taken
 
 
-def _cost_of(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int) -> str:
-    if incomplete:
-        return costs(gaps, n)
+def _cost_of(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int) -> list[str]:
+    if not gaps or incomplete:
+        return [costs(gaps, n)] if gaps else []
     most = max(int(np.unpackbits(bits).sum()) for bits in gaps.values())
     share = f"up to {most / n:.1%} of a column's cells, which weakens correlations"
-    return f"missing cells of {listed([*gaps])} are put in the middle of the ranks, {share}"
+    return [f"missing cells of {listed([*gaps])} are put in the middle of the ranks, {share}"]
 
 
 def _ids(
     source: Source, places: Sequence[int], keys: TableKeys, normalise: Sequence[Normalise]
-) -> tuple[pa.LargeStringArray, Mask, str]:
-    """Read the ids, which rows can be kept by their ids, and what becomes of the others, in words.
+) -> tuple[pa.LargeStringArray, Mask, list[str]]:
+    """Read the ids; return also which rows can be used by their ids, and what becomes of the others.
 
     Under ``duplicates: {...}`` these are rows made of all with one id.
     """
@@ -322,9 +325,10 @@ def _ids(
     ids = row_ids.join(names, columns, source.memory)
     if isinstance(keys.duplicates, dict):
         same = source.same_ids = IdRows.of(row_ids.first_copies(ids, source.memory))
-        combined = f"{len(ids):,} rows became {same.count:,}, one for each id (duplicates)"
-        whole = np.ones(same.count, dtype=bool)
-        return row_ids.take(ids, same.first_rows, source.memory), whole, combined * (same.count < len(ids))
+        combined = [f"{len(ids):,} rows became {same.count:,}, one for each id (duplicates)"]
+        all_rows = np.ones(same.count, dtype=bool)
+        ids_once = row_ids.take(ids, same.first_rows, source.memory)
+        return ids_once, all_rows, combined if same.count < len(ids) else []
     all_copies, later = row_ids.repeated(ids, source.memory)
     if later.any() and keys.duplicates == "error":
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
@@ -335,8 +339,7 @@ def _ids(
             "{COLUMN: sum} makes one row of them"
         )
         raise Unusable(f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; {how}")
-    left_out = ""
-    if later.any():
-        several = f"all {int((all_copies & ~later).sum()):,} ids that have several"
-        left_out = f"left out: {int(all_copies.sum()):,} rows, of {several} (duplicates: drop)"
-    return ids, ~all_copies, left_out
+    if not later.any():
+        return ids, ~all_copies, []
+    several = f"all {int((all_copies & ~later).sum()):,} ids that have several"
+    return ids, ~all_copies, [f"left out: {int(all_copies.sum()):,} rows, of {several} (duplicates: drop)"]

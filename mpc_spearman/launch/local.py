@@ -196,7 +196,7 @@ def arrow(party: str, table: ArrowTable, keys: DataParty) -> bytes:
     columns: dict[int, Any] = {}
     where = f"{party}: the table"
     try:
-        source = open_source(table, keys, None)
+        source = open_source(table, keys)
         ids, features = choose(source.names, keys, source.hint)
         for place in range(len(source.names)) if keys.write_unaligned else (*ids, *features):
             where = f"{party}: the table: column {show(source.name(place))}"

@@ -99,12 +99,11 @@ def value_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
     if plan.privacy.unit != "value":
         return np.ones(table.m)
     flags = Counter(table.nominal_columns)
-    place_of = dict(zip(table.features, table.places, strict=False))
-    with_gaps = {place_of[name] for name in table.flags}
+    with_gaps = {column.place for column in table.ranked if column.marks_missing}
     return np.array(
         [
-            math.sqrt((2 if column and flags[column] > 1 else 1) * (2 if place_of[name] in with_gaps else 1))
-            for name, column in zip(table.features, table.nominal_columns, strict=True)
+            math.sqrt((2 if flags[nominal] > 1 and nominal else 1) * (2 if column.place in with_gaps else 1))
+            for column, nominal in zip(table.ranked, table.nominal_columns, strict=False)
         ]
     )
 
