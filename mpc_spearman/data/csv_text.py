@@ -8,11 +8,12 @@ with too many or too few cells. Blank lines are not rows. Lines may end in LF, C
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -35,25 +36,24 @@ class CsvText:
     """A CSV file, compressed where its name ends in ``.gz``, of which columns are read as text."""
 
     def __init__(self, path: Path, dialect: Csv) -> None:
-        self._path, self._encoding, self._said = path, dialect.encoding, None
+        self._path, self._encoding, self._excel = path, dialect.encoding, None
         name = path.name.lower()
         self._zipped = name.endswith(".gz")
         with self._opened() as file, _in_words(), suppress(UnicodeError):
             start = codecs.getincrementaldecoder(dialect.encoding)().decode(file.read(64))
-            self._said = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's own first line
+            self._excel = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's own first line
         by_name = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
-        self.delimiter = dialect.delimiter or (self._said[2] if self._said else by_name)
-        self.skip = 1 if self._said else 0  # lines before the header
+        self.delimiter = dialect.delimiter or (self._excel[2] if self._excel else by_name)
+        self.skip = 1 if self._excel else 0  # lines before the header
         with self._opened() as file, _in_words():
             text, head = self._text(file), b""
             while len(head) < BLOCK and (more := text.read(BLOCK - len(head))):
                 head += more
-            if not head.strip(b"\r\n"):
-                raise Unusable("the file is empty: not even a header line")
-            head = head[: max(head.rfind(b"\n"), head.rfind(b"\r")) + 1] or head  # whole lines
-            width = len(self._reader(io.BytesIO(head), None, []).schema)
-            first = self._reader(io.BytesIO(head), range(width), []).read_next_batch()
-        self.names = [column[0].as_py() for column in first.columns]
+            lines = io.StringIO(head.decode(errors="ignore"), newline="")
+            rows = (row for row in csv.reader(lines, delimiter=self.delimiter) if row)
+            self.names = next(rows, [])
+        if not self.names:
+            raise Unusable("the file is empty: not even a header line")
 
     def read(self, places: Sequence[int], rows: int | None) -> Iterator[pa.RecordBatch]:
         """Yield columns, by their places, as text, a block of rows at a time; with `rows` so many rows only.
@@ -82,40 +82,32 @@ class CsvText:
                 hint = "; if R's write.table made the file, make it with row.names = FALSE"
             raise Unusable(f"{which}, {where}: {cells} where the header has {expected}{hint}")
 
-    def _batches(self, places: Iterable[int], wrong: _Wrong, *, threads: bool) -> Iterator[pa.RecordBatch]:
-        with self._opened() as file, _in_words():
-            yield from self._reader(self._text(file), places, wrong, threads=threads)
-
-    def _reader(
-        self,
-        text: io.BytesIO | _Checked,
-        places: Iterable[int] | None,
-        wrong: _Wrong,
-        *,
-        threads: bool = False,
-    ) -> pa_csv.CSVStreamingReader:
+    def _batches(self, places: Sequence[int], wrong: _Wrong, *, threads: bool) -> Iterator[pa.RecordBatch]:
         def skip(row: pa_csv.InvalidRow) -> str:
             wrong.append((row.number or 0, row.actual_columns, row.expected_columns))
             return "skip"
 
-        names = None if places is None else [f"f{place}" for place in places]
-        return pa_csv.open_csv(
-            text,
-            pa_csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK, use_threads=threads),
-            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip),
-            pa_csv.ConvertOptions(
-                include_columns=names,
-                column_types=dict.fromkeys(names or (), pa.large_string()),
-                strings_can_be_null=False,
-                check_utf8=False,  # all of the file has been
-            ),
-        )
+        names = [f"f{place}" for place in places]
+        with self._opened() as file, _in_words():
+            yield from pa_csv.open_csv(
+                self._text(file),
+                pa_csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK, use_threads=threads),
+                pa_csv.ParseOptions(
+                    delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=skip
+                ),
+                pa_csv.ConvertOptions(
+                    include_columns=names,
+                    column_types=dict.fromkeys(names, pa.large_string()),
+                    strings_can_be_null=False,
+                    check_utf8=False,  # all of the file has been
+                ),
+            )
 
     def _opened(self) -> BinaryIO:
         return cast(BinaryIO, gzip.open(self._path)) if self._zipped else self._path.open("rb")
 
     def _text(self, file: BinaryIO) -> _Checked:
-        return _Checked(file, self._encoding, self.delimiter, self._said[1] if self._said else "")
+        return _Checked(file, self._encoding, self.delimiter, self._excel[1] if self._excel else "")
 
 
 @contextmanager
@@ -126,6 +118,8 @@ def _in_words() -> Iterator[None]:
     except pa.ArrowInvalid as error:
         if "straddling" in str(error):
             raise Unusable(f"it has a row of more than {BLOCK >> 20} MiB") from None
+        raise Unusable(_MALFORMED) from None
+    except csv.Error:
         raise Unusable(_MALFORMED) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise Unusable("it is not a complete gzip file") from None
@@ -140,8 +134,10 @@ class _Checked:
         self._file, self._encoding, self._skip = file, encoding, skip.encode()
         self._as_it_is = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._edge = np.zeros(256, dtype=bool)  # what may stand beside a cell's quotes, or is one itself
-        self._edge[[ord(mark) for mark in f'{delimiter}\r\n"']] = True
+        self._beside_quotes = np.zeros(
+            256, dtype=bool
+        )  # what may stand beside a cell's quotes, or is one itself
+        self._beside_quotes[[ord(mark) for mark in f'{delimiter}\r\n"']] = True
         self._last, self._held, self._ended, self._first = b"\n", b"", False, True
         self._inside, self._lines, self._opened = 0, 1, 0
 
@@ -187,7 +183,7 @@ class _Checked:
             data = np.frombuffer(self._last + block + b"\n", dtype=np.uint8)
             quotes = np.flatnonzero(data == ord('"'))
             closing = (np.arange(len(quotes)) + self._inside) % 2 == 1
-            wrong = ~self._edge[np.where(closing, data[quotes + 1], data[quotes - 1])]
+            wrong = ~self._beside_quotes[np.where(closing, data[quotes + 1], data[quotes - 1])]
             if wrong.any():
                 first = int(wrong.argmax())
                 what = "text after a closing quote" if closing[first] else "a quote inside an unquoted cell"

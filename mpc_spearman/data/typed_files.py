@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mpc_spearman.arrays import blocks
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.part_files import PARQUET, PartFile, check_alike
 from mpc_spearman.data.refusals import Unusable
@@ -18,75 +19,49 @@ from mpc_spearman.data.source import Source
 _BLOCK, _AT_ONCE = 1 << 18, 1 << 20  # rows
 
 
-@contextmanager
-def _readable(kind: str) -> Iterator[None]:
-    """Refuse a file that Arrow cannot read, without its words: they may quote the file."""
-    try:
-        yield
-    except (pa.ArrowException, ValueError, OSError) as error:
-        raise Unusable(f"it is not a readable {kind} file ({type(error).__name__})") from None
-
-
 class _Parquet:
-    """A Parquet file; it stays open from the first column on."""
+    """A Parquet file, which stays open."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with pa.OSFile(str(path)) as disk:
-            opened = self._opened(disk)
-            self.schema, self.n = opened.schema_arrow, opened.metadata.num_rows
-
-    @staticmethod
-    def _opened(disk: pa.OSFile) -> pq.ParquetFile:
-        # Spark's timestamps: as nanoseconds, Arrow's default, they would wrap around beyond 1677 to 2262.
-        return pq.ParquetFile(disk, coerce_int96_timestamp_unit="us")
-
-    @cached_property
-    def _file(self) -> pq.ParquetFile:
-        # Not mapped: that would count as memory, and a file cut short kill.
-        return self._opened(pa.OSFile(str(self._path)))
+        # Not mapped: that would count as memory, and a file cut short kill. Spark's timestamps would, as
+        # nanoseconds, Arrow's default, wrap around beyond 1677 to 2262.
+        self._file = pq.ParquetFile(pa.OSFile(str(path)), coerce_int96_timestamp_unit="us")
+        self.schema, self.n = self._file.schema_arrow, self._file.metadata.num_rows
 
     def kind(self, place: int) -> pa.DataType:
-        """Return a column's type; of categories without a reliable order, that of their values."""
-        kind = self.schema.types[place]
-        if getattr(kind, "ordered", False) and not self._keeps_order(self.schema.names[place]):
-            return kind.value_type
-        return kind
-
-    def blocks(self, place: int) -> Iterator[pa.Array]:
-        name = self.schema.names[place]
-        # Arrow takes 'a.b' for a field of a structure 'a', too.
-        if self.n <= _AT_ONCE:
-            read = self._file.read(columns=[name])
-            yield from read.column(read.column_names.index(name)).chunks
-            return
-        for batch in self._file.iter_batches(_BLOCK, columns=[name]):
-            yield batch.column(batch.schema.get_field_index(name))
-
-    def _keeps_order(self, name: str) -> bool:
-        """Tell whether categories come in the order that they were written in.
+        """Return a column's type; of categories without a reliable order, that of their values.
 
         The schema only says that they have an order. Where a row group has no dictionary page, or its writer
         makes one as values appear, what Arrow reads is the order in which values come first.
         """
-        about = self._file.metadata
-        groups = map(about.row_group, range(about.num_row_groups))
-        columns = [group.column(i) for group in groups for i in range(about.num_columns)]
-        pages = all(one.has_dictionary_page for one in columns if one.path_in_schema == name)
-        return pages and (about.created_by or "").startswith(("parquet-cpp-arrow", "Polars"))
+        kind, metadata = self.schema.types[place], self._file.metadata
+        if not getattr(kind, "ordered", False):
+            return kind
+        groups = map(metadata.row_group, range(metadata.num_row_groups))
+        chunks = [group.column(i) for group in groups for i in range(metadata.num_columns)]
+        name = self.schema.names[place]
+        in_order = all(chunk.has_dictionary_page for chunk in chunks if chunk.path_in_schema == name)
+        in_order &= (metadata.created_by or "").startswith(("parquet-cpp-arrow", "Polars"))
+        return kind if in_order else kind.value_type
+
+    def blocks(self, place: int) -> Iterator[pa.Array]:
+        """Read a column."""
+        name = self.schema.names[place]
+        # Arrow takes 'a.b' for a field of a structure 'a', too.
+        if self.n <= _AT_ONCE:
+            table = self._file.read(columns=[name])
+            yield from table.column(table.column_names.index(name)).chunks
+            return
+        for batch in self._file.iter_batches(_BLOCK, columns=[name]):
+            yield batch.column(batch.schema.get_field_index(name))
 
 
 class _Arrow:
-    """A file in Arrow's IPC format; it stays open from the first column on."""
+    """A file in Arrow's IPC format, which stays open."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        with pa.OSFile(str(path)) as disk:
-            self.schema = pa.ipc.open_file(disk).schema
-
-    @cached_property
-    def _disk(self) -> pa.OSFile:
-        return pa.OSFile(str(self._path))
+        self._disk = pa.OSFile(str(path))
+        self.schema = pa.ipc.open_file(self._disk).schema
 
     @cached_property
     def n(self) -> int:
@@ -97,6 +72,7 @@ class _Arrow:
         return self.schema.types[place]
 
     def blocks(self, place: int) -> Iterator[pa.Array]:
+        """Read a column."""
         reader = pa.ipc.open_file(self._disk, options=pa.ipc.IpcReadOptions(included_fields=[place]))
         for i in range(reader.num_record_batches):
             yield reader.get_batch(i).column(0)
@@ -110,65 +86,61 @@ class TypedFiles(Source):
 
     def __init__(self, files: Sequence[PartFile], keys: TableKeys, rows: int | None) -> None:
         super().__init__(keys, rows)
-        self._parts, self._files = files, list[_Parquet | _Arrow]()
-        for part in files:
-            with _readable(_kind(part)):
-                self._files.append((_Parquet if part.end in PARQUET else _Arrow)(part.path))
+        self._parts = files
+        with self._readable():
+            self._files = [(_Parquet if part.end in PARQUET else _Arrow)(part.path) for part in files]
         schema = self._files[0].schema
         check_alike(files, [file.schema.names for file in self._files])
-        asked = {*keys.id, *keys.exclude, *(keys.features or ())}
+        keys_name = {*keys.id, *keys.exclude, *(keys.features or ())}
         index = (schema.pandas_metadata or {}).get("index_columns", ())
         index = [name for name in index if str(name).startswith("__index_level_")]  # those without a name
-        self._places = [i for i, name in enumerate(schema.names) if name not in index or name in asked]
-        self._partitions = [key for key in files[0].partition if key not in schema.names]
-        self.names = [*(schema.names[i] for i in self._places), *self._partitions]
-        if index and not asked & {*index}:
+        self._places = [i for i, name in enumerate(schema.names) if name not in index or name in keys_name]
+        partitions = [key for key in files[0].partition if key not in schema.names]
+        self.names = [*(schema.names[i] for i in self._places), *partitions]
+        if index and not keys_name & {*index}:
             self.hint = f"if the ids are the index that it was saved with, set id to {index[0]!r}"
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Refuse a file that Arrow cannot read, without its words: they may quote the file."""
+        try:
+            yield
+        except (pa.ArrowException, ValueError, OSError) as error:
+            kind = "Parquet" if self._parts[0].end in PARQUET else "Arrow"
+            raise Unusable(f"it is not a readable {kind} file ({type(error).__name__})") from None
 
     @cached_property
     def n(self) -> int:
         """Number of rows."""
-        n = 0
-        for part, file in zip(self._parts, self._files, strict=True):
-            with _readable(_kind(part)):
-                n += file.n
+        with self._readable():
+            n = sum(file.n for file in self._files)
         return n if self._rows is None else min(n, self._rows)
 
     def blocks(self, place: int) -> Iterable[pa.Array]:
         """Read a column, of one type in all files."""
         left, kind = self.n, self._one_type(place)
-        for part, block in self._read(place):
-            with _readable(_kind(part)):
-                yield block.slice(0, left).cast(kind)
-            left -= len(block)
-            if left <= 0:
-                break
-
-    def _read(self, place: int) -> Iterator[tuple[PartFile, pa.Array]]:
-        for part, file in zip(self._parts, self._files, strict=True):
-            if place >= len(self._places):
-                value = part.partition[self._partitions[place - len(self._places)]]
-                for rows in range(0, file.n, _BLOCK):
-                    yield part, pa.repeat(value, min(_BLOCK, file.n - rows))
-                continue
-            with _readable(_kind(part)):
-                for block in file.blocks(self._places[place]):
-                    yield part, block
+        with self._readable():
+            for part, file in zip(self._parts, self._files, strict=True):
+                if place < len(self._places):
+                    file_blocks = file.blocks(self._places[place])
+                else:
+                    value = part.partition[str(self.names[place])]
+                    file_blocks = (
+                        pa.repeat(value, len(range(file.n)[rows])) for rows in blocks(file.n, _BLOCK)
+                    )
+                for block in file_blocks:
+                    yield block.slice(0, left).cast(kind)
+                    left -= len(block)
+                    if left <= 0:
+                        return
 
     def _one_type(self, place: int) -> pa.DataType:
         if place >= len(self._places):
             return pa.large_string()
-        kinds = []
-        for part, file in zip(self._parts, self._files, strict=True):
-            with _readable(_kind(part)):
-                kinds.append(file.kind(self._places[place]))
+        kinds = [file.kind(self._places[place]) for file in self._files]
         first = next((kind for kind in kinds if not pa.types.is_null(kind)), pa.null())
         for part, kind in zip(self._parts, kinds, strict=True):
             if kind not in (first, pa.null()):
                 how = "write all of them with one type"
                 raise Unusable(f"its type in {part.path.name} differs from the other files; {how}")
         return first
-
-
-def _kind(part: PartFile) -> str:
-    return "Parquet" if part.end in PARQUET else "Arrow"
