@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +12,11 @@ from mpc_spearman import load_plan, run_local
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.tables import read_table
-from mpc_spearman.engines.he.bfv import parameters
 from mpc_spearman.errors import PlanError, SetupError
 from support.plans import mapping, plan_with
 from support.references import normal_tables
 
 BFV = plan_with({"protocol": "he", "he": {"scheme": "bfv"}})
-IMPORT = parameters.__file__.replace("parameters", "tenseal_import")
-SEAL = (SetupError, "pip install tenseal") if sys.version_info >= (3, 11) else (PlanError, "Use Python 3.11")
 
 
 @pytest.mark.parametrize(
@@ -37,7 +33,6 @@ SEAL = (SetupError, "pip install tenseal") if sys.version_info >= (3, 11) else (
             *(SetupError, r"pip install 'duckdb>=[\d.]+' 'adbc[^ ]*'$"),
         ),
         ("tenseal", lambda out: load_plan(BFV), PlanError, r"he\.scheme: 'bfv' needs TenSEAL.*paillier"),
-        ("tenseal", lambda out: runpy.run_path(IMPORT), *SEAL),
     ],
 )
 def test_it_is_named(

@@ -103,6 +103,8 @@ def _he_conflicts(he: HeSettings, reveal: str) -> Iterator[Conflict]:
         return
     if he.key_bits not in (2048, 3072) and not he.insecure:
         yield ("he", "key_bits"), f"{he.key_bits} is not 2048 or 3072; other sizes need he.insecure: true"
+    elif he.key_bits % 16:
+        yield ("he", "key_bits"), f"{he.key_bits} is not a multiple of 16"
     if he.form != "packed" and reveal != FOR_LEVEL["he.form"]:
         only = f"is for reveal: {FOR_LEVEL['he.form']} only"
         yield ("he", "form"), f"{shown(he.form)} {only}; leave it out"

@@ -85,6 +85,7 @@ BAD: dict[str, list[Any]] = {
 #: Settings that are refused together.
 TOGETHER: list[dict[str, Any]] = [
     {"protocol": "he", "he": {"key_bits": 1024}},
+    {"protocol": "he", "he": {"key_bits": 520, "insecure": True}},
     {"protocol": "he", "he": {"form": "literal"}},
     {"protocol": "he", "he": {"pairs": "all"}, "reveal": "differences"},
     {"protocol": "he", "he": {"form": "literal", "scheme": "bfv"}, "reveal": "differences"},

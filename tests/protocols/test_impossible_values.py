@@ -41,12 +41,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
         matmul = ring.matmul
         stand_ins = {
             (ring, "matmul"): lambda x, y, bound=None: matmul(x, y),
-            (paillier_keys, "check"): lambda values, bound, what: None,
+            (paillier_keys, "check"): lambda values, bound, name: None,
         } | {(engine, "contribute"): shifted(engine.contribute, row, by) for engine in (mpc, he)}
         if importlib.util.find_spec("tenseal") is not None:
             from mpc_spearman.engines.he.bfv import keys
 
-            stand_ins[keys, "check"] = lambda values, bound, what: None
+            stand_ins[keys, "check"] = lambda values, bound, name: None
         for (place, name), stand_in in stand_ins.items():
             monkeypatch.setattr(place, name, stand_in)
         results = {"target": "strengths", "sources": "strengths"}

@@ -7,6 +7,7 @@ what each is told of all, and, at ``strengths``, one sum over both in which neit
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import combinations, permutations
 
@@ -16,7 +17,7 @@ import pytest
 
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.engines.he.keys import keys_of
+from mpc_spearman.engines.he.engine import keys_of
 from mpc_spearman.engines.he.scheme import Sizes
 from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
 from support.references import encoding_for
@@ -326,15 +327,8 @@ def test_the_coordinator_gets_ciphertexts_of_one_sum_and_no_peers_names():
     transcript = encrypted("strengths").transcript
     sent = sum(len(payload) - 32 for payload in transcript.payloads("C", "B", "EVALUATED"))
     encoding = encoding_for(map(ALL.get, SOURCES), "tie_corrected")
-    sizes = Sizes(
-        n=N * len(SOURCES),
-        m_source=1,
-        m_target=M_B,
-        value_bound=encoding.bounds.value,
-        target_bound=encoding.bounds.target,
-        target_sum=encoding.bounds.target_sum * len(SOURCES),
-        result_bound=encoding.result_bound,
-    )
+    bounds = replace(encoding.bounds, target_sum=encoding.bounds.target_sum * len(SOURCES))
+    sizes = Sizes(N * len(SOURCES), 1, M_B, bounds)
     raw = transcript.payloads("B", "C", "PUBLIC_KEY")[0][4:]
     public = keys_of("bfv")[1].from_bytes(raw, HeSettings(scheme="bfv"), sizes)
     layout = public.parameters.layout

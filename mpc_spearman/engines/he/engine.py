@@ -9,125 +9,110 @@ two forms at ``differences``, and the security of each.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from mpc_spearman.arrays import blocks, parts
-from mpc_spearman.config import Plan
 from mpc_spearman.engines.computation import Computation, Contribution, Opening
 from mpc_spearman.engines.differences import Squares, shuffled
-from mpc_spearman.engines.he.keys import keys_of
-from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
+from mpc_spearman.engines.he.scheme import MESSAGE_BYTES, Block, PublicKey, SecretKey, Sizes
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party, Role
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.kinds import Kind
 
-# Bytes of a message of ciphertexts, about; ciphertexts of a group, unless it has more columns. Few, so that
-# the next role begins, and a lost peer is noticed, soon: each ciphertext takes 30 ms with full randomness.
-_BATCH_BYTES, _BATCH = 1 << 22, 64
+#: The sources that encrypt under one key.
+Sources = Sequence[Party]
 
 
 def contribute(run: Run, computation: Computation, contribution: Contribution) -> None:
     """Do a data party's part: encrypt the source's vectors, and compute on them at the target."""
-    if computation.operation == "differences":
-        _differences(run, computation, contribution.vectors)
-    elif computation.operation == "inner_products":
-        _inner_products(run, computation, contribution)
-    else:
-        raise NotImplementedError("only secure multiparty computation compares in private")
-
-
-def prepare(run: Run, computation: Computation) -> Opening:
-    """Make each session's key while the others rank; the returned function decrypts.
-
-    The key of sums, which all sources share, is made by that function.
-    """
-    noisy = computation.noisy_sources
-    if computation.summed:
-        return lambda: decrypt_products(run, make_key(run, computation, None), noisy)
-    keys = {source: make_key(run, computation, source) for source in run.roster.sources}
-    if computation.operation == "differences":
-        return lambda: np.vstack([decrypt_differences(run, key) for key in keys.values()])
-    return lambda: np.vstack(
-        [decrypt_products(run, key, {source} & {*noisy}) for source, key in keys.items()]
-    )
-
-
-def _differences(run: Run, computation: Computation, vectors: np.ndarray) -> None:
-    """Encrypt the source's ranks; at the target subtract its ranks, and send the differences on."""
-    for source, key in receive_keys(run, computation).items():
-        in_order = vectors if _literal(run.plan) else shuffled(run, source, vectors)
-        if run.roster.me == source:
-            encrypt_ranks(run, key, in_order)
-        else:
-            subtract_ranks(run, key, source, in_order)
-
-
-def _inner_products(run: Run, computation: Computation, contribution: Contribution) -> None:
-    """Encrypt the source's vectors; at the target multiply them with its vectors, and send the products."""
-    if computation.summed:
-        sessions = [(receive_key(run, computation, None), run.roster.sources, contribution.added)]
-    else:
-        sessions = [
-            (key, (source,), contribution.added_in(computation, source))
-            for source, key in receive_keys(run, computation).items()
-        ]
-    for key, sources, added in sessions:
-        if run.roster.me.role is Role.SOURCE:
-            encrypt_vectors(run, key, contribution.vectors)
+    # All keys before the first session: so the coordinator can send them without waiting for one to end.
+    keys = [(receive_key(run, computation, sources), sources) for sources in key_groups(run, computation)]
+    is_source, vectors = run.roster.me.role is Role.SOURCE, contribution.vectors
+    for key, sources in keys:
+        if computation.operation == "differences":
+            (source,) = sources
+            ranks = vectors if run.plan.he.form == "literal" else shuffled(run, source, vectors)
+            if is_source:
+                encrypt(run, key, ranks)
+            else:
+                subtract_ranks(run, key, source, ranks)
+            continue
+        added = contribution.added if computation.summed else contribution.added_in(computation, sources[0])
+        if is_source:
+            encrypt(run, key, vectors)
             if added is not None:
                 split_noise(run, key, added)
         else:
-            noisy = [source for source in sources if source in computation.noisy_sources]
-            multiply_vectors(run, key, sources, contribution.vectors, noisy, added)
+            noisy = noisy_sources(computation, sources)
+            multiply_vectors(run, key, sources, vectors, noisy, added)
 
 
-def sizes(computation: Computation, source: Party | None) -> Sizes:
-    """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
-
-    Without a `source` they are those of sums: one key serves all sources, whose rows are put end to end, and
-    the target's vectors repeat for each.
-    """
-    bounds = computation.bounds
-    together = len(computation.source_vectors) if computation.summed else 1
-    return Sizes(
-        n=computation.rows * together,
-        m_source=computation.source_vectors[source] if source else 1,
-        m_target=computation.target_vectors,
-        value_bound=bounds.value,
-        target_bound=bounds.target,
-        target_sum=bounds.target_sum * together,
-        result_bound=bounds.result,
-        keys=len(computation.source_vectors) if source else 1,
-        operation="differences" if computation.operation == "differences" else "products",
+def prepare(run: Run, computation: Computation) -> Opening:
+    """Make the keys while the others rank; the returned function decrypts."""
+    keys = [(make_key(run, computation, sources), sources) for sources in key_groups(run, computation)]
+    if computation.operation == "differences":
+        return lambda: np.vstack([decrypt_differences(run, key) for key, _ in keys])
+    return lambda: np.vstack(
+        [decrypt_products(run, key, noisy_sources(computation, sources)) for key, sources in keys]
     )
 
 
+def key_groups(run: Run, computation: Computation) -> list[Sources]:
+    """Return the sources of each key that this party has: all together if products are summed."""
+    return [run.roster.sources] if computation.summed else [(source,) for source in run.roster.sessions]
+
+
+def noisy_sources(computation: Computation, sources: Sources) -> Sources:
+    """Return the sources that add noise under a key."""
+    return [source for source in sources if source in computation.noisy_sources]
+
+
+def sizes(computation: Computation, sources: Sources) -> Sizes:
+    """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
+
+    The rows of sources with one key are put end to end, and the target's vectors repeat for each.
+    """
+    bounds = computation.bounds
+    return Sizes(
+        n=computation.rows * len(sources),
+        m_source=computation.source_vectors[sources[0]],
+        m_target=computation.target_vectors,
+        bounds=replace(bounds, target_sum=bounds.target_sum * len(sources)),
+        keys=1 if computation.summed else len(computation.source_vectors),
+        operation=computation.operation,
+    )
+
+
+def keys_of(scheme: str) -> tuple[type[SecretKey], type[PublicKey]]:
+    """Import a scheme's keys: only what it needs has to be installed."""
+    if scheme == "bfv":
+        from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
+
+        return BfvSecretKey, BfvPublicKey
+    from mpc_spearman.engines.he.paillier.keys import PaillierPublicKey, PaillierSecretKey
+
+    return PaillierSecretKey, PaillierPublicKey
+
+
 @step("keys")
-def make_key(run: Run, computation: Computation, source: Party | None) -> SecretKey:
-    """Make a key pair for one source's session, or for sums; send the public half to its data parties."""
-    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, source))
-    for peer in (run.roster.target, *((source,) if source else run.roster.sources)):
+def make_key(run: Run, computation: Computation, sources: Sources) -> SecretKey:
+    """Make a key pair; send the public half to the sources that encrypt under it, and to the target."""
+    key = keys_of(run.plan.he.scheme)[0].generate(run.plan.he, sizes(computation, sources))
+    for peer in (run.roster.target, *sources):
         run.links.send(peer, Kind.PUBLIC_KEY, {"key": key.public.to_bytes()})
     _prepare_key(run, key.public)
     return key
 
 
-def receive_keys(run: Run, computation: Computation) -> dict[Party, PublicKey]:
-    """Receive the keys of all this party's sessions, before the first session.
-
-    So the coordinator can send all keys without waiting for a session to end.
-    """
-    return {source: receive_key(run, computation, source) for source in run.roster.sessions}
-
-
 @step("keys")
-def receive_key(run: Run, computation: Computation, source: Party | None) -> PublicKey:
-    """Receive and check the coordinator's public key of one source's session, or of sums."""
+def receive_key(run: Run, computation: Computation, sources: Sources) -> PublicKey:
+    """Receive and check the coordinator's public key."""
     raw = run.links.receive(run.roster.coordinator, Kind.PUBLIC_KEY)["key"]
-    key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, sizes(computation, source))
+    key = keys_of(run.plan.he.scheme)[1].from_bytes(raw, run.plan.he, sizes(computation, sources))
     _prepare_key(run, key)
     return key
 
@@ -140,64 +125,44 @@ def _prepare_key(run: Run, key: PublicKey) -> None:
 
 
 @step("encrypt")
-def encrypt_ranks(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
-    """Source: encrypt its ranks and send them to the target (paper, step 1); `vectors` is int32 (m_A, n)."""
-    n = vectors.shape[1]
-    for rows in groups(n, len(vectors), key):
-        ciphertexts = key.encrypt(_chunks(np.array(vectors[:, rows], np.int64), key.slots))
-        send(run, key, run.roster.target, Kind.CIPHERTEXT, ciphertexts)
-        run.tick(rows.stop, n)
+def encrypt(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
+    """Source: encrypt its vectors, (m_A, rows), and send them to the target (paper, step 1)."""
+    for block in _blocks(run, vectors, key.rows):
+        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt(block))
 
 
 @step("evaluate")
-def subtract_ranks(run: Run, key: PublicKey, source: Party, vectors: np.ndarray) -> None:
+def subtract_ranks(run: Run, key: PublicKey, source: Party, ranks: np.ndarray) -> None:
     """Target: encrypt its ranks, subtract, and send the differences to the coordinator (paper, step 2).
 
     By pairs, or by the basis {a_p − b_1} ∪ {b_q − b_1, q ≥ 2}, whose second part the target encrypts itself.
     """
-    literal, (m_target, n), m_source = _literal(run.plan), vectors.shape, key.sizes.m_source
-    for rows in groups(n, m_source, key):
-        count = -(-(rows.stop - rows.start) // key.slots)
-        ciphertexts = receive(run, key, source, Kind.CIPHERTEXT, m_source * count)
-        columns = np.array(vectors[:, rows], np.int64)
-        if not literal:
-            columns[1:] -= columns[0]
-        against = range(m_target if literal else 1)
-        pairs: list[tuple[int | None, int]] = [
-            (p * count + c, q * count + c) for p in range(m_source) for q in against for c in range(count)
-        ]
-        if not literal:
-            pairs += [(None, j) for j in range(count, m_target * count)]
-        chunks = _chunks(columns, key.slots)
-        differences = key.subtract(ciphertexts, chunks, pairs, rerandomise=not literal)
-        send(run, key, run.roster.coordinator, Kind.EVALUATED, differences)
-        run.tick(rows.stop, n)
+    m_source, m_target = key.sizes.m_source, len(ranks)
+    pairs: list[tuple[int | None, int]] = [(p, 0) for p in range(m_source)]
+    pairs += [(None, q) for q in range(1, m_target)]
+    if run.plan.he.form == "literal":
+        pairs = [(p, q) for p in range(m_source) for q in range(m_target)]
+    for block in _blocks(run, ranks, key.rows):
+        ciphertexts = receive(run, key, source, Kind.CIPHERTEXT, key.ciphertexts_for(block.shape[1]))
+        if run.plan.he.form != "literal":
+            block[1:] -= block[0]
+        send(run, key, run.roster.coordinator, Kind.EVALUATED, key.subtract(ciphertexts, block, pairs))
 
 
 @step("decrypt")
 def decrypt_differences(run: Run, key: SecretKey) -> np.ndarray:
     """Coordinator: decrypt the differences; sum their squares, Python int (m_A, m_B) (paper, step 3)."""
-    public, literal, shape = key.public, _literal(run.plan), key.public.sizes
+    public, shape, literal = key.public, key.public.sizes, run.plan.he.form == "literal"
     squares = Squares(shape.m_source, shape.m_target, shape.n)
     vectors = shape.m_source * shape.m_target if literal else shape.m_source + shape.m_target - 1
-    for rows in groups(shape.n, shape.m_source, public):
-        lengths = [chunk.stop - chunk.start for chunk in blocks(rows.stop - rows.start, public.slots)]
-        raws = receive(run, public, run.roster.target, Kind.EVALUATED, vectors * len(lengths))
-        values = key.decrypt(raws, lengths * vectors)
-        opened = np.concatenate(values).reshape(vectors, -1)
-        if literal:
-            squares.add_pairs(opened)
-        else:
-            squares.add_basis(opened)
-        run.tick(rows.stop, shape.n)
+    for block in blocks(shape.n, public.rows):
+        rows = block.stop - block.start
+        count = vectors * -(-rows // public.slots)
+        raws = receive(run, public, run.roster.target, Kind.EVALUATED, count)
+        add = squares.add_pairs if literal else squares.add_basis
+        add(key.decrypt(raws, vectors, rows))
+        run.tick(block.stop, shape.n)
     return squares.total
-
-
-@step("encrypt")
-def encrypt_vectors(run: Run, key: PublicKey, vectors: np.ndarray) -> None:
-    """Source: encrypt its vectors, integers (vectors, rows), block by block, and send them to the target."""
-    for block in _cut(run, vectors, key.rows):
-        send(run, key, run.roster.target, Kind.CIPHERTEXT, key.encrypt_block(block))
 
 
 @step("encrypt")
@@ -210,21 +175,20 @@ def split_noise(run: Run, key: PublicKey, added: np.ndarray) -> None:
     """
     noise = key.residues(added)
     for_target = [secrets.randbelow(key.modulus) for _ in noise]
-    rest = [(one + other) % key.modulus for one, other in zip(noise, for_target, strict=True)]
-    size = _residue_bytes(key)
-    for peer, part in ((run.roster.target, for_target), (run.roster.coordinator, rest)):
-        raw = b"".join(residue.to_bytes(size, "big") for residue in part)
-        run.links.send(peer, Kind.NOISE, {"part": raw}, sizes={"residues": len(part), "residue_bytes": size})
+    for_coordinator = [(e + r) % key.modulus for e, r in zip(noise, for_target, strict=True)]
+    symbols = _residue_symbols(key)
+    for peer, part in ((run.roster.target, for_target), (run.roster.coordinator, for_coordinator)):
+        raw = b"".join(residue.to_bytes(symbols["residue_bytes"], "big") for residue in part)
+        run.links.send(peer, Kind.NOISE, {"part": raw}, sizes=symbols)
 
 
-def receive_noise(run: Run, key: PublicKey, sources: Iterable[Party]) -> list[int]:
-    """Receive this party's parts of the noise of some sources; return their sum, zeros without sources."""
-    total, size = [0] * key.product_residues, _residue_bytes(key)
-    for source in sources:
-        symbols = {"residues": key.product_residues, "residue_bytes": size}
-        raw = run.links.receive(source, Kind.NOISE, sizes=symbols)["part"]
-        for at in range(key.product_residues):
-            total[at] += int.from_bytes(raw[at * size : (at + 1) * size], "big")
+def receive_noise(run: Run, key: PublicKey, noisy: Sources) -> list[int]:
+    """Receive this party's parts of some sources' noise; return their sum, zeros without sources."""
+    total, symbols = [0] * key.product_residues, _residue_symbols(key)
+    for source in noisy:
+        raw, size = run.links.receive(source, Kind.NOISE, sizes=symbols)["part"], symbols["residue_bytes"]
+        part = [int.from_bytes(raw[start : start + size], "big") for start in range(0, len(raw), size)]
+        total = [a + b for a, b in zip(total, part, strict=True)]
     return total
 
 
@@ -232,9 +196,9 @@ def receive_noise(run: Run, key: PublicKey, sources: Iterable[Party]) -> list[in
 def multiply_vectors(
     run: Run,
     key: PublicKey,
-    sources: Sequence[Party],
+    sources: Sources,
     vectors: np.ndarray,
-    noisy: Sequence[Party],
+    noisy: Sources,
     added: np.ndarray | None,
 ) -> None:
     """Target: multiply its integers with the encrypted vectors of one or more sources; send the products on.
@@ -242,47 +206,44 @@ def multiply_vectors(
     `vectors` are integers (m_B, rows), the same for each source. The products of several sources add up. This
     party's part of the `noisy` sources' noise is subtracted, and its own noise `added`, (vectors, m_B).
     """
-    products = key.products()
-    for source in sources:
-        for block in _cut(run, vectors, key.rows):
-            count = key.ciphertexts_for(block.shape[1])
-            products.add(receive(run, key, source, Kind.CIPHERTEXT, count), block)
+
+    def encrypted() -> Iterator[Block]:
+        for source in sources:
+            for block in _blocks(run, vectors, key.rows):
+                count = key.ciphertexts_for(block.shape[1])
+                yield receive(run, key, source, Kind.CIPHERTEXT, count), block
+
+    sums = key.multiply(encrypted())
     parts_of_noise = receive_noise(run, key, noisy)
     noise = [0] * key.product_residues if added is None else key.residues(added)
-    sums = [(one - part) % key.modulus for one, part in zip(noise, parts_of_noise, strict=True)]
-    send(run, key, run.roster.coordinator, Kind.EVALUATED, products.export(sums))
+    residues = [(e - r) % key.modulus for e, r in zip(noise, parts_of_noise, strict=True)]
+    send(run, key, run.roster.coordinator, Kind.EVALUATED, key.export(sums, residues))
 
 
 @step("decrypt")
-def decrypt_products(run: Run, key: SecretKey, noisy: Iterable[Party]) -> np.ndarray:
+def decrypt_products(run: Run, key: SecretKey, noisy: Sources) -> np.ndarray:
     """Coordinator: decrypt the inner products, and add the `noisy` sources' parts of their noise.
 
     Returns Python int, (m_A, m_B), or summed (1, m_B).
     """
     parts_of_noise = receive_noise(run, key.public, noisy)
     raws = receive(run, key.public, run.roster.target, Kind.EVALUATED, key.public.product_ciphertexts)
-    return key.open_products(raws, parts_of_noise)
-
-
-def groups(n: int, columns: int, key: PublicKey) -> Iterator[slice]:
-    """Yield groups of rows whose ciphertexts fit a few messages; the same groups at all parties."""
-    per_message = max(1, min(_BATCH, _BATCH_BYTES // key.ciphertext_bytes))
-    return blocks(n, key.slots * max(1, per_message // columns))
+    return key.decrypt_products(raws, parts_of_noise)
 
 
 def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
     """Send ciphertexts of one length in as few messages as possible, with the fingerprint of their key."""
-    for batch, sizes in _messages(key, kind, len(ciphertexts)):
+    for batch, symbols in _messages(key, kind, len(ciphertexts)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
-        run.links.send(peer, kind, values, sizes=sizes)
+        run.links.send(peer, kind, values, sizes=symbols)
 
 
 def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
     """Receive that many ciphertexts of one length; `ProtocolViolation` if they are under another key."""
     size = _bytes(key, kind)
     ciphertexts: list[bytes] = []
-    for _, sizes in _messages(key, kind, count):
-        values = run.links.receive(peer, kind, sizes=sizes)
+    for _, symbols in _messages(key, kind, count):
+        values = run.links.receive(peer, kind, sizes=symbols)
         if values["key"] != key.fingerprint:
             raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
         payload = values["batch"]
@@ -294,27 +255,20 @@ def _bytes(key: PublicKey, kind: Kind) -> int:
     return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
 
 
-def _residue_bytes(key: PublicKey) -> int:
-    return -(-key.modulus.bit_length() // 8)
+def _residue_symbols(key: PublicKey) -> dict[str, int]:
+    """Return the sizes of the fields of a message of noise."""
+    return {"residues": key.product_residues, "residue_bytes": -(-key.modulus.bit_length() // 8)}
 
 
 def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int]]]:
     """Yield, for each message of `count` ciphertexts, which of them it holds and the sizes of its fields."""
     lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
-    for batch in blocks(count, max(1, _BATCH_BYTES // _bytes(key, kind))):
+    for batch in blocks(count, max(1, MESSAGE_BYTES // _bytes(key, kind))):
         yield batch, {"rows": batch.stop - batch.start, **lengths}
 
 
-def _cut(run: Run, table: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    """Yield a table's rows in blocks, int64; report progress after each block."""
-    for block, values in parts(table, rows):
+def _blocks(run: Run, vectors: np.ndarray, rows: int) -> Iterator[np.ndarray]:
+    """Yield vectors in blocks of rows, int64; report progress after each block."""
+    for block, values in parts(vectors, rows):
         yield values.astype(np.int64)
-        run.tick(block.stop, table.shape[1])
-
-
-def _chunks(vectors: np.ndarray, slots: int) -> list[np.ndarray]:
-    return [vector[chunk] for vector in vectors for chunk in blocks(len(vector), slots)]
-
-
-def _literal(plan: Plan) -> bool:
-    return plan.he.form == "literal"
+        run.tick(block.stop, vectors.shape[1])

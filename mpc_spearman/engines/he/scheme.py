@@ -2,13 +2,13 @@
 
 The coordinator makes a :class:`SecretKey` and keeps it; source and target get its :class:`PublicKey`.
 
-=========== ========================= ==================================================
-step        differences               products
-=========== ========================= ==================================================
-source      ``PublicKey.encrypt``     ``PublicKey.encrypt_block``, ``PublicKey.residues``
-target      ``PublicKey.subtract``    ``PublicKey.products``: ``add``, at the end ``export``
-coordinator ``SecretKey.decrypt``     ``SecretKey.open_products``
-=========== ========================= ==================================================
+=========== ======================== =====================================================
+step        differences              inner products
+=========== ======================== =====================================================
+source      ``PublicKey.encrypt``    ``PublicKey.encrypt``, ``PublicKey.residues``
+target      ``PublicKey.subtract``   ``PublicKey.multiply``, ``PublicKey.export``
+coordinator ``SecretKey.decrypt``    ``SecretKey.decrypt_products``
+=========== ======================== =====================================================
 
 Who learns what: a ciphertext reveals nothing to the holder of the public key. The coordinator learns the
 integers that it decrypts, and nothing about how they were computed (docs/homomorphic-encryption.md).
@@ -24,48 +24,51 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NoReturn, SupportsIndex
+from typing import Any, NoReturn, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import blocks
 from mpc_spearman.config import HeSettings
+from mpc_spearman.engines.computation import Bounds, Operation
 from mpc_spearman.errors import BoundError
 
 #: Stands for a value that no honest run gives; beyond every bound.
 IMPOSSIBLE = -(2**63)
+#: Bytes of a message of ciphertexts, about.
+MESSAGE_BYTES = 1 << 22
+# Ciphertexts of a block at differences, unless the source has more vectors. Few, so that the next role
+# begins, and a lost peer is noticed, soon: each ciphertext takes 30 ms with full randomness.
+_BLOCK = 64
 
 Integers = NDArray[np.int64]
-#: For each result, which of the source's ciphertexts (None for none) and which of the target's integers.
+#: For each result, which of the source's vectors (None for none) and which of the target's.
 Pairs = Sequence[tuple[int | None, int]]
+#: Ciphertexts of a block of rows of the source's vectors, and the target's integers of these rows.
+Block = tuple[Sequence[bytes], Integers]
 
 
 @dataclass(frozen=True)
 class Sizes:
     """The public numbers from which a key's layout follows; all parties know them.
 
-    Encrypted vectors have `n` rows (if products are summed, all sources' vectors end to end); the source has
-    `m_source` vectors (one if products are summed), the target `m_target`. In absolute value, the source's
-    integers are at most `value_bound`, the target's `target_bound`, and those in one target vector add up to
-    at most `target_sum`. Decrypted integers are at most `result_bound`, at differences encrypted ones too.
-    The run has `keys` keys, one per source's session, which share the flooding's distance.
+    Vectors have `n` rows (if products are summed, all sources' vectors end to end); the source has `m_source`
+    vectors, the target `m_target`. The run has `keys` keys, which share the flooding's distance.
     """
 
     n: int
     m_source: int
     m_target: int
-    value_bound: int
-    target_bound: int
-    target_sum: int
-    result_bound: int
+    bounds: Bounds
     keys: int = 1
-    operation: Literal["products", "differences"] = "products"
+    operation: Operation = "inner_products"
 
     def __post_init__(self) -> None:
-        if max(self.value_bound, self.target_bound, self.result_bound) >= 2**63:
+        if max(self.bounds.value, self.bounds.target, self.bounds.result) >= 2**63:
             raise BoundError("the values or their inner products do not fit a signed 64-bit integer")
 
 
@@ -79,54 +82,28 @@ class StaysHere:
         return f"<{type(self).__name__}>"
 
 
-def check(values: Integers, bound: int, what: str) -> None:
+def check(values: Integers, bound: int, name: str) -> None:
     """Refuse integers beyond a bound, without showing any of them."""
     if int(values.max()) > bound or int(values.min()) < -bound:
-        raise BoundError(f"{what} is beyond the agreed bound")
-
-
-class Products(ABC):
-    """Inner products of the source's encrypted vectors with the target's integers, growing by blocks."""
-
-    def __init__(self, key: PublicKey) -> None:
-        self._key = key
-        self._spent = np.zeros(key.sizes.m_target, dtype=object)  # of target_sum, in each column
-
-    def add(self, block: Sequence[bytes], y: Integers) -> None:
-        """Add the products of a block that `encrypt_block` encrypted with the target's integers of its rows.
-
-        These are (m_target, rows).
-        """
-        check(y, self._key.sizes.target_bound, "a value of the target's")
-        self._spent += np.abs(y).sum(axis=1)
-        if self._spent.max() > self._key.sizes.target_sum:
-            raise BoundError("the target's values add up to more than is agreed")
-        self._add(block, y)
-
-    @abstractmethod
-    def _add(self, block: Sequence[bytes], y: Integers) -> None:
-        """Add a block whose integers are within their bounds."""
-
-    @abstractmethod
-    def export(self, added: Sequence[int] = ()) -> list[bytes]:
-        """Add residues, if any; return the sums, freshly randomised, as ``product_ciphertexts``."""
+        raise BoundError(f"{name} is beyond the agreed bound")
 
 
 class PublicKey(StaysHere, ABC):
     """What source and target hold. No secret is in it.
 
-    A ciphertext from the source has exactly `ciphertext_bytes`, one for the coordinator
-    `result_ciphertext_bytes`. At differences one holds `slots` integers. At products a block has `rows` rows,
-    the last one perhaps fewer, and `product_ciphertexts` hold all inner products, `product_residues` integers
-    modulo `modulus`. A `caution` is a sentence for the result's warnings; `threads` is how many it may use.
+    A ciphertext from the source has `ciphertext_bytes`, one for the coordinator `result_ciphertext_bytes`.
+    Vectors are encrypted in blocks of `rows` rows, the last one perhaps shorter. At differences a ciphertext
+    holds up to `slots` elements of one vector. `product_ciphertexts` hold all inner products, which are
+    `product_residues` integers modulo `modulus`. A `caution` is a sentence for the result's warnings;
+    `threads` is how many the key may use.
     """
 
     sizes: Sizes
     caution: str | None
     ciphertext_bytes: int
     result_ciphertext_bytes: int
-    slots: int
     rows: int
+    slots: int
     product_ciphertexts: int
     product_residues: int
     modulus: int
@@ -147,26 +124,31 @@ class PublicKey(StaysHere, ABC):
         """Rebuild the coordinator's key; `ProtocolViolation` if it is visibly not a public key."""
 
     @abstractmethod
-    def encrypt(self, chunks: Sequence[Integers]) -> list[bytes]:
-        """Encrypt chunks of up to ``slots`` integers, each with fresh randomness."""
-
-    @abstractmethod
-    def subtract(
-        self, ciphertexts: Sequence[bytes], integers: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
-    ) -> list[bytes]:
-        """Encrypt chunks of the target's integers, subtract, and return the ciphertexts for the coordinator.
-
-        A pair (i, j) gives ciphertexts[i] − integers[j], and (None, j) gives integers[j]. Without
-        `rerandomise` a scheme may add no further randomness to that of integers[j], as in the paper.
-        """
-
-    @abstractmethod
-    def encrypt_block(self, x: Integers) -> list[bytes]:
-        """Encrypt one block, (m_source, up to ``rows``)."""
+    def encrypt(self, x: Integers) -> list[bytes]:
+        """Encrypt a block of the source's vectors, (m_source, rows), with fresh randomness."""
 
     @abstractmethod
     def ciphertexts_for(self, rows: int) -> int:
-        """Return how many ciphertexts hold a block of that many rows."""
+        """Return how many ciphertexts hold a block of so many rows of the source's vectors."""
+
+    @abstractmethod
+    def subtract(self, ciphertexts: Sequence[bytes], y: Integers, pairs: Pairs) -> list[bytes]:
+        """Encrypt a block of the target's vectors, (vectors, rows), and subtract it from the source's.
+
+        A pair (p, q) gives the source's vector p less the target's q, and (None, q) the target's q. Returns
+        the ciphertexts for the coordinator, pair by pair.
+        """
+
+    @abstractmethod
+    def multiply(self, encrypted: Iterable[Block]) -> Sequence[Any]:
+        """Return the sums of all blocks' products, under encryption, in the form that `export` takes.
+
+        `BoundError` if the target's integers are beyond their bounds.
+        """
+
+    @abstractmethod
+    def export(self, sums: Sequence[Any], added: Sequence[int]) -> list[bytes]:
+        """Add residues to sums of products; return them freshly randomised, as `product_ciphertexts`."""
 
     @abstractmethod
     def residues(self, values: Integers) -> list[int]:
@@ -175,9 +157,31 @@ class PublicKey(StaysHere, ABC):
         Residues add up modulo `modulus` as the integers do, whatever the sums are on the way.
         """
 
-    @abstractmethod
-    def products(self) -> Products:
-        """Begin inner products of ciphertexts under this key, at the target."""
+    def rows_of_differences(self) -> int:
+        """Return how many rows a block has at differences."""
+        ciphertexts = max(1, min(_BLOCK, MESSAGE_BYTES // self.ciphertext_bytes))
+        return self.slots * max(1, ciphertexts // self.sizes.m_source)
+
+    def chunks(self, vectors: Integers) -> list[Integers]:
+        """Cut vectors into what a ciphertext holds at differences, vector by vector."""
+        return [vector[chunk] for vector in vectors for chunk in blocks(len(vector), self.slots)]
+
+    def pairs_of_chunks(self, pairs: Pairs, rows: int) -> Iterator[tuple[int | None, int]]:
+        """Yield, for each chunk of each pair of vectors, the places among `chunks` of vectors of `rows`."""
+        count = -(-rows // self.slots)
+        for p, q in pairs:
+            for chunk in range(count):
+                yield None if p is None else p * count + chunk, q * count + chunk
+
+    def checked(self, encrypted: Iterable[Block]) -> Iterator[Block]:
+        """Yield blocks whose integers of the target's are within their bounds; else raise `BoundError`."""
+        bounds, spent = self.sizes.bounds, np.zeros(self.sizes.m_target, dtype=object)
+        for ciphertexts, y in encrypted:
+            check(y, bounds.target, "a value of the target's")
+            spent += np.abs(y).sum(axis=1)
+            if spent.max() > bounds.target_sum:
+                raise BoundError("the target's values add up to more than is agreed")
+            yield ciphertexts, y
 
 
 class SecretKey(StaysHere, ABC):
@@ -188,19 +192,15 @@ class SecretKey(StaysHere, ABC):
     @classmethod
     @abstractmethod
     def generate(cls, settings: HeSettings, sizes: Sizes) -> SecretKey:
-        """Make a key from the operating system's randomness.
-
-        `PlanError` if the settings are invalid for the scheme, `BoundError` if the sizes do not fit such a
-        key.
-        """
+        """Make a key from the operating system's randomness; `BoundError` if the sizes do not fit it."""
 
     @abstractmethod
-    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
-        """Decrypt the ciphertexts of :meth:`PublicKey.subtract`, which hold `counts` integers each."""
+    def decrypt(self, raws: Sequence[bytes], vectors: int, rows: int) -> Integers:
+        """Decrypt the ciphertexts of :meth:`PublicKey.subtract`, (vectors, rows)."""
 
     @abstractmethod
-    def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
-        """Decrypt the ciphertexts of :meth:`Products.export`, and add residues, if any.
+    def decrypt_products(self, raws: Sequence[bytes], added: Sequence[int]) -> NDArray[np.object_]:
+        """Decrypt the ciphertexts of :meth:`PublicKey.export`, and add residues.
 
         Returns Python int, (m_source, m_target).
         """

@@ -17,23 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mpc_spearman.data.ranks import MAX_ROWS, total
+from mpc_spearman.engines.computation import Bounds
 from mpc_spearman.engines.he.bfv.parameters import SECURITY, Parameters, choose, fresh_noise, is_prime
 from mpc_spearman.engines.he.scheme import Sizes
 from mpc_spearman.errors import BoundError, PlanError, ProtocolViolation
-from support.bfv_parties import (
-    HAS_SEAL,
-    SETTINGS,
-    key,
-    rank_sizes,
-    ranks,
-    received,
-    sent_products,
-)
+from support.he_parties import HAS_SEAL, SETTINGS, key, multiplied, products, rank_sizes, ranks, received
 
 if HAS_SEAL:
     from mpc_spearman.engines.he.bfv import seal
     from mpc_spearman.engines.he.bfv.keys import BfvSecretKey
-    from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
+    from mpc_spearman.engines.he.bfv.seal import sealapi
 
 with_seal = pytest.mark.skipif(
     not HAS_SEAL, reason="TenSEAL is not installed (it has no build for Python 3.10)"
@@ -43,14 +36,14 @@ with_seal = pytest.mark.skipif(
 # --- parameters
 
 
-def hold(parameters: Parameters, sizes: Sizes) -> None:
-    """Everything that its docstring promises, recomputed."""
+def assert_promises(parameters: Parameters, sizes: Sizes) -> None:
+    """Check all that the docstring of parameters promises, recomputed."""
     layout, degree = parameters.layout, parameters.layout.degree
     moduli = (*parameters.data, parameters.special, *parameters.plain)
     assert len(set(moduli)) == len(moduli)
     assert all(prime % (2 * degree) == 1 and is_prime(prime) for prime in moduli)
     assert math.prod((*parameters.data, parameters.special)).bit_length() <= SECURITY[degree]
-    assert math.prod(parameters.plain) > 4 * sizes.result_bound
+    assert math.prod(parameters.plain) > 4 * sizes.bounds.result
     assert layout.columns * layout.rows <= degree
     assert layout.groups * layout.columns >= sizes.m_source
     hidden = degree * layout.results * sizes.keys * (parameters.before + 1)
@@ -67,16 +60,16 @@ def hold(parameters: Parameters, sizes: Sizes) -> None:
 @settings(max_examples=60)
 def test_parameters_for_any_table_keep_their_promises(n, m_source, m_target):
     scale, root = 2**10 * n, math.isqrt(n) + 1
-    strengths = Sizes(n, 1, m_target, 2**40, scale, root * (scale + root), 2**62)
+    strengths = Sizes(n, 1, m_target, Bounds(2**40, scale, root * (scale + root), 2**62))
     for sizes in (dataclasses.replace(rank_sizes(n, m_source, m_target), keys=3), strengths):
-        products = choose(sizes)
-        hold(products, sizes)
-        fresh = fresh_noise(products.layout.degree, products.special)
-        assert products.before >= sizes.target_sum * (fresh + Fraction(1, 2)) + fresh + 1
-        assert products.layout.results >= products.layout.moduli * products.layout.groups * m_target
+        chosen = choose(sizes)
+        assert_promises(chosen, sizes)
+        fresh = fresh_noise(chosen.layout.degree, chosen.special)
+        assert chosen.before >= sizes.bounds.target_sum * (fresh + Fraction(1, 2)) + fresh + 1
+        assert chosen.layout.results >= chosen.layout.moduli * chosen.layout.groups * m_target
     sizes = dataclasses.replace(rank_sizes(n, m_source, m_target, products=False), keys=64)
     differences = choose(sizes)
-    hold(differences, sizes)
+    assert_promises(differences, sizes)
     assert len(differences.plain) == 1
     assert differences.layout.results >= (m_source + m_target - 1) * -(-n // differences.layout.degree)
 
@@ -91,7 +84,7 @@ def test_sizes_without_secure_flooded_parameters_are_refused():
     assert choose(sizes).layout.degree == 8192
     for bits in (800, 2000):
         with pytest.raises(BoundError, match="no parameters of 128-bit security"):
-            choose(dataclasses.replace(sizes, target_sum=2**bits))
+            choose(Sizes(10_000, 1, 1, dataclasses.replace(sizes.bounds, target_sum=2**bits)))
 
 
 @with_seal
@@ -113,24 +106,22 @@ def test_columns_in_several_groups_the_last_of_them_not_full():
     sizes = rank_sizes(100_000, 11, 3)
     layout = choose(sizes).layout
     assert (layout.groups, 11 % layout.columns) == (3, 3)
-    x, y = (ranks(np.random.default_rng(seed), m, sizes.n) for seed, m in ((0, 11), (1, 3)))
-    found = key(sizes).open_products(sent_products(received(sizes), x, y))
-    np.testing.assert_array_equal(found, x @ y.T)  # which 64 bits hold
+    x, y = ranks(0, 11, sizes.n), ranks(1, 3, sizes.n)
+    raws = multiplied(received(sizes), x, y)
+    np.testing.assert_array_equal(products(key(sizes), raws), x @ y.T)  # which 64 bits hold
 
 
 @with_seal
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_largest_64_bit_sum_under_two_plaintext_moduli(sign):
     limit = 2**63 - 1
-    sizes = Sizes(3, 1, 2, limit, 1, 3, limit)
+    sizes = Sizes(3, 1, 2, Bounds(limit, 1, 3, limit))
     x = np.array([[2**62, 2**62 - 1, 5]]) * sign
-    public = received(sizes)
-    assert len(public.rings) == 2
-    found = key(sizes).open_products(sent_products(public, x, np.array([[1, 1, 0], [0, 0, 0]])))
-    assert found.tolist() == [[sign * limit, 0]]
-    # what is beyond its bound is for whoever uses it to see
-    beyond = key(sizes).open_products(sent_products(received(sizes), x, np.array([[1, 1, 1], [0, 0, 0]])))
-    assert beyond.tolist() == [[sign * (limit + 5), 0]]
+    assert len(received(sizes).rings) == 2
+    # the second sum is beyond its bound, which is for whoever uses it to see
+    for y, expected in (([1, 1, 0], limit), ([1, 1, 1], limit + 5)):
+        raws = multiplied(received(sizes), x, np.array([y, [0, 0, 0]]))
+        assert products(key(sizes), raws).tolist() == [[sign * expected, 0]]
 
 
 # --- the wire, keys, and limits
@@ -138,9 +129,8 @@ def test_the_largest_64_bit_sum_under_two_plaintext_moduli(sign):
 
 @with_seal
 def test_a_coefficient_is_below_its_prime_or_refused():
-    sizes = rank_sizes(50)
-    public = received(sizes)
-    raw = bytearray(public.encrypt_block(ranks(np.random.default_rng(1), 1, 50))[0])
+    public = received(rank_sizes(50))
+    raw = bytearray(public.encrypt(ranks(1, 1, 50))[0])
     prime = public.parameters.data[0]
     width = (prime.bit_length() + 7) // 8
     raw[1 : 1 + width] = (prime - 1).to_bytes(width, "little")
@@ -154,80 +144,61 @@ def test_a_coefficient_is_below_its_prime_or_refused():
 def test_blocks_that_cancel_out_stop_no_run_whatever_the_targets_rows():
     """SEAL refuses a ciphertext whose second half is zero: a source must not see when that comes about."""
     sizes = rank_sizes(100)
-    public = received(sizes)
-    x = ranks(np.random.default_rng(2), 1, 50)
-    sent = public.encrypt_block(x)[0]
-    coefficients = public.rings[0].read(public.load(sent, 0)).copy()
+    public, y = received(sizes), ranks(3, 1, 50)
+    raw = public.encrypt(ranks(2, 1, 50))[0]
+    coefficients = public.rings[0].read(public.load(raw, 0)).copy()
     primes = np.array(public.parameters.data, dtype=np.uint64)[None, :, None]
-    raw = bytes([0]) + seal.pack((primes - coefficients) % primes, public.parameters.data)
-    y = ranks(np.random.default_rng(3), 1, 50)
-    sums = public.products()
-    sums.add([sent], y)
-    sums.add([raw], y)
-    assert key(sizes).open_products(sums.export()).tolist() == [[0]]
+    opposite = bytes([0]) + seal.pack((primes - coefficients) % primes, public.parameters.data)
+    sums = public.multiply([([raw], y), ([opposite], y)])
+    assert products(key(sizes), public.export(sums, [0])).tolist() == [[0]]
     coefficients[1] = 0
-    raw = bytes([0]) + seal.pack(coefficients, public.parameters.data)
     with pytest.raises(ProtocolViolation, match="hides nothing"):
-        public.load(raw, 0)
+        public.load(bytes([0]) + seal.pack(coefficients, public.parameters.data), 0)
 
 
 @with_seal
 def test_ciphertexts_under_the_wrong_plaintext_modulus_are_refused():
-    sizes = Sizes(10, 1, 1, 2**62, 9, 90, 2**63 - 1)
-    secret, public = key(sizes), received(sizes)
-    block = public.encrypt_block(np.ones((1, 10), dtype=np.int64))
+    sizes, ones = Sizes(10, 1, 1, Bounds(2**62, 9, 90, 2**63 - 1)), np.ones((1, 10), dtype=np.int64)
+    public = received(sizes)
     with pytest.raises(ProtocolViolation, match="another plaintext modulus"):
-        public.products().add(block[::-1], np.ones((1, 10), dtype=np.int64))
-    raws = sent_products(public, np.ones((1, 10), dtype=np.int64), np.ones((1, 10), dtype=np.int64))
+        public.multiply([(public.encrypt(ones)[::-1], ones)])
     with pytest.raises(ProtocolViolation, match="another plaintext modulus"):
-        secret.open_products(raws[::-1])
+        products(key(sizes), multiplied(public, ones, ones)[::-1])
 
 
 @with_seal
-def test_no_more_values_or_results_than_the_noise_bounds_count():
-    sizes = dataclasses.replace(rank_sizes(50), target_sum=59)
-    public = received(sizes)
-    block, y = public.encrypt_block(np.ones((1, 30), dtype=np.int64)), np.ones((1, 30), dtype=np.int64)
-    sums = public.products()
-    sums.add(block, y)
-    with pytest.raises(BoundError, match="add up to more"):
-        sums.add(block, y)
-    with pytest.raises(BoundError, match="add up to more"):
-        public.products().add(block, -2 * y)
-    sums.export()
-    for _ in range(public.parameters.layout.results - 1):
-        public.products().export()
+def test_no_more_results_leave_than_the_noise_bounds_count():
+    public = received(rank_sizes(50))
+    for _ in range(public.parameters.layout.results):
+        public.export(public.multiply([]), [0])
     with pytest.raises(BoundError, match="is made for 64 ciphertexts"):
-        public.products().export()
+        public.export(public.multiply([]), [0])
 
 
 @with_seal
 def test_a_value_that_leaves_twice_is_encrypted_afresh_each_time():
-    public = received(rank_sizes(50, products=False))
-    dumped = public.encrypt([np.array([7])] * 2)
-    pairs = [(None, 0), (0, 0), (0, 0), (None, 0)]
-    sent = public.subtract(dumped[:1], [np.array([9])], pairs, rerandomise=False)
-    for raws, primes in ((dumped, public.parameters.data), (sent, public.parameters.kept)):
+    public = received(rank_sizes(50, 2, products=False))
+    encrypted = public.encrypt(np.array([[7], [7]]))
+    exported = public.subtract(encrypted, np.array([[9]]), [(None, 0), (0, 0), (0, 0), (None, 0)])
+    for raws, primes in ((encrypted, public.parameters.data), (exported, public.parameters.kept)):
         c1 = [seal.unpack(raw[1:], primes, public.slots)[1] for raw in raws]
         assert all((a != b).mean() > 0.99 for i, a in enumerate(c1) for b in c1[:i])
 
 
 @with_seal
 def test_the_secret_key_is_never_saved(monkeypatch):
-    def caught(*args):
+    def refuse(*args):
         raise AssertionError("a secret key is being saved")
 
-    monkeypatch.setattr(sealapi.SecretKey, "save", caught)
-    sizes = rank_sizes(50)
-    secret = BfvSecretKey.generate(SETTINGS, sizes)
-    x = ranks(np.random.default_rng(1), 1, 50)
-    assert secret.open_products(sent_products(secret.public, x, x)) == total(50)
+    monkeypatch.setattr(sealapi.SecretKey, "save", refuse)
+    secret, x = BfvSecretKey.generate(SETTINGS, rank_sizes(50)), ranks(1, 1, 50)
+    assert products(secret, multiplied(secret.public, x, x)) == total(50)
     assert set(vars(secret)) == {"public", "_decryptors"}
 
 
 @with_seal
 def test_a_forked_process_does_not_repeat_its_parents_randomness():
-    public, one = received(rank_sizes(50, products=False)), [np.array([1])]
+    public, one = received(rank_sizes(50, products=False)), np.array([[1]])
     public.encrypt(one)
     read, write = os.pipe()
     with warnings.catch_warnings():  # Python 3.12 warns of threads, of which the child uses none

@@ -12,16 +12,16 @@ all blocks, without rotation keys or relinearisation, and with noise that grows 
 
 docs/homomorphic-encryption.md says what the target does before it sends a ciphertext, and what the
 coordinator's check of the noise finds. Masks and floods come from AES-256 under a fresh key from the
-operating system for each ciphertext. Encryption's randomness is SEAL's
-(`mpc_spearman.engines.he.bfv.tenseal_import`). SEAL holds the interpreter's lock, so more threads would
-change nothing.
+operating system for each ciphertext. Encryption's randomness is SEAL's (`mpc_spearman.engines.he.bfv.seal`).
+SEAL holds the interpreter's lock, so more threads would change nothing.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,12 @@ from numpy.typing import NDArray
 from mpc_spearman.config import HeSettings
 from mpc_spearman.engines.he.bfv import seal
 from mpc_spearman.engines.he.bfv.parameters import Parameters, choose
-from mpc_spearman.engines.he.bfv.seal import Coefficients, Ring
-from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
+from mpc_spearman.engines.he.bfv.seal import Coefficients, Ring, sealapi
 from mpc_spearman.engines.he.scheme import (
     IMPOSSIBLE,
+    Block,
     Integers,
     Pairs,
-    Products,
     PublicKey,
     SecretKey,
     Sizes,
@@ -63,8 +62,12 @@ class BfvPublicKey(PublicKey):
         layout = parameters.layout
         self.ciphertext_bytes = 1 + seal.packed_bytes(parameters.data, layout.degree)
         self.result_ciphertext_bytes = 1 + seal.packed_bytes(parameters.kept, layout.degree)
-        self.slots, self.rows = layout.degree, layout.rows
-        self.product_ciphertexts = layout.moduli * layout.groups * sizes.m_target
+        self.slots = layout.degree
+        products = sizes.operation == "inner_products"
+        self.rows = layout.rows if products else self.rows_of_differences()
+        #: Of each ciphertext with products: its plaintext modulus, target vector, and group of the source's.
+        self.order = [*product(range(layout.moduli), range(sizes.m_target), range(layout.groups))]
+        self.product_ciphertexts = len(self.order)
         self.product_residues, self.modulus = sizes.m_source * sizes.m_target, math.prod(parameters.plain)
 
     def to_bytes(self) -> bytes:
@@ -84,16 +87,32 @@ class BfvPublicKey(PublicKey):
             raise ProtocolViolation("a BFV public key that hides nothing")
         return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
 
-    def encrypt(self, chunks: Sequence[Integers]) -> list[bytes]:
-        return [self._encrypted(plaintext, 0) for plaintext in map(self._encoded, chunks)]
+    def encrypt(self, x: Integers) -> list[bytes]:
+        """Encrypt a block: at products, for each plaintext modulus, one ciphertext per group of vectors."""
+        check(x, self.sizes.bounds.value, "a value to encrypt")
+        if self.sizes.operation == "differences":
+            return [self._encrypted(self._in_slots(chunk), 0) for chunk in self.chunks(x)]
+        cells = np.zeros((len(x), self.rows), dtype=np.int64)
+        cells[:, : x.shape[1]] = x
+        starts = range(0, len(x), self.parameters.layout.columns)
+        groups = [cells[start : start + starts.step].ravel() for start in starts]
+        return [
+            self._encrypted(ring.plaintext(group), index)
+            for index, ring in enumerate(self.rings)
+            for group in groups
+        ]
 
-    def subtract(
-        self, ciphertexts: Sequence[bytes], integers: Sequence[Integers], pairs: Pairs, *, rerandomise: bool
-    ) -> list[bytes]:
+    def ciphertexts_for(self, rows: int) -> int:
+        if self.sizes.operation == "differences":
+            return self.sizes.m_source * -(-rows // self.slots)
+        return self.parameters.layout.moduli * self.parameters.layout.groups
+
+    def subtract(self, ciphertexts: Sequence[bytes], y: Integers, pairs: Pairs) -> list[bytes]:
         """Subtract; the fresh Enc(0) that is always added also encrypts this party's own values."""
-        left, right = [self.load(raw, 0) for raw in ciphertexts], [self._encoded(chunk) for chunk in integers]
+        check(y, self.sizes.bounds.result, "a value to encrypt")
+        left, right = [self.load(raw, 0) for raw in ciphertexts], [*map(self._in_slots, self.chunks(y))]
         evaluator, exported = self.rings[0].evaluator, []
-        for i, j in pairs:
+        for i, j in self.pairs_of_chunks(pairs, y.shape[1]):
             total = self.fresh_zero(0)
             if i is None:
                 evaluator.add_plain_inplace(total, right[j])
@@ -103,36 +122,54 @@ class BfvPublicKey(PublicKey):
             exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
         return exported
 
-    def encrypt_block(self, x: Integers) -> list[bytes]:
-        """Encrypt a block: for each plaintext modulus, one ciphertext per group of columns."""
-        layout = self.parameters.layout
-        check(x, self.sizes.value_bound, "a value to encrypt")
-        block = []
-        for index, ring in enumerate(self.rings):
-            for start in range(0, len(x), layout.columns):
-                columns = x[start : start + layout.columns]
-                cells = np.zeros((len(columns), self.rows), dtype=np.int64)
-                cells[:, : x.shape[1]] = columns
-                block.append(self._encrypted(ring.plaintext(cells.ravel()), index))
-        return block
+    def multiply(self, encrypted: Iterable[Block]) -> list[Any]:
+        """Return the sums of plaintext products, in the order of `order` and in transformed form.
 
-    def ciphertexts_for(self, rows: int) -> int:
-        return self.parameters.layout.moduli * self.parameters.layout.groups
+        Each sum begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 is
+        zero, and a source could send blocks that cancel out if the target's rows in them are equal.
+        """
+        sums = {place: self.fresh_zero(place[0]) for place in self.order}
+        for (index, _, _), total in sums.items():
+            self.rings[index].evaluator.transform_to_ntt_inplace(total)
+        groups = self.parameters.layout.groups
+        for raws, y in self.checked(encrypted):
+            for index, ring in enumerate(self.rings):
+                ciphertexts = [self.load(raw, index) for raw in raws[index * groups : (index + 1) * groups]]
+                for ciphertext in ciphertexts:
+                    ring.evaluator.transform_to_ntt_inplace(ciphertext)
+                for column in np.flatnonzero(y.any(axis=1)).tolist():  # SEAL refuses to multiply by zero
+                    plaintext = ring.plaintext(y[column, ::-1], start=self.rows - y.shape[1])
+                    ring.evaluator.transform_to_ntt_inplace(plaintext, ring.first)
+                    for group, ciphertext in enumerate(ciphertexts):
+                        term = sealapi.Ciphertext()
+                        ring.evaluator.multiply_plain(ciphertext, plaintext, term)
+                        ring.evaluator.add_inplace(sums[index, column, group], term)
+        return [*sums.values()]
+
+    def export(self, sums: Sequence[Any], added: Sequence[int]) -> list[bytes]:
+        """Add residues to the inner products, mask all else, and flood the sums."""
+        residues, exported = np.array(added, dtype=object).reshape(self.sizes.m_target, -1), []
+        for (index, column, group), total in zip(self.order, sums, strict=True):
+            ring, stream = self.rings[index], Stream(os.urandom(32))
+            ring.evaluator.transform_from_ntt_inplace(total)
+            mask = seal.uniform(stream, ring.degree, ring.plain)
+            places, columns = self.places(group)
+            mask[[*places]] = residues[column, columns] % ring.plain
+            ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
+            exported.append(self.flooded(total, index, stream))
+        return exported
 
     def residues(self, values: Integers) -> list[int]:
-        """Reduce each integer modulo the product of all plaintext moduli, column by column."""
-        check(values, self.sizes.result_bound, "noise")
+        """Reduce each integer modulo the product of all plaintext moduli, target vector by target vector."""
+        check(values, self.sizes.bounds.result, "noise")
         return [value % self.modulus for value in values.T.ravel().tolist()]
 
-    def products(self) -> BfvProducts:
-        return BfvProducts(self)
-
-    def places(self, group: int) -> tuple[list[int], slice]:
-        """Return which coefficients hold the inner products of a group's columns, and which these are."""
+    def places(self, group: int) -> tuple[range, slice]:
+        """Return which coefficients hold the inner products of a group's vectors, and which these are."""
         layout = self.parameters.layout
         first = group * layout.columns
-        columns = min(layout.columns, self.sizes.m_source - first)
-        return [(p + 1) * layout.rows - 1 for p in range(columns)], slice(first, first + columns)
+        last = min(first + layout.columns, self.sizes.m_source)
+        return range(layout.rows - 1, (last - first) * layout.rows, layout.rows), slice(first, last)
 
     def load(self, raw: bytes, index: int) -> Any:
         """Return a ciphertext from the wire, which must be under plaintext modulus number `index`."""
@@ -167,8 +204,7 @@ class BfvPublicKey(PublicKey):
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
         return bytes([index]) + seal.pack(ring.read(ciphertext), self.parameters.kept)
 
-    def _encoded(self, values: Integers) -> Any:
-        check(values, self.sizes.result_bound, "a value to encrypt")
+    def _in_slots(self, values: Integers) -> Any:
         plaintext = sealapi.Plaintext()
         self.encoder.encode((values % self.rings[0].plain).tolist(), plaintext)
         return plaintext
@@ -197,39 +233,34 @@ class BfvSecretKey(SecretKey):
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])
         return cls(public, [decryptor for decryptor, _ in pairs])
 
-    def decrypt(self, raws: Sequence[bytes], counts: Sequence[int]) -> list[Integers]:
-        opened, t = [], self.public.rings[0].plain
-        for raw, count in zip(raws, counts, strict=True):
+    def decrypt(self, raws: Sequence[bytes], vectors: int, rows: int) -> Integers:
+        t, slots = self.public.rings[0].plain, self.public.slots
+        opened = np.full((vectors, -(-rows // slots), slots), IMPOSSIBLE)
+        for chunk, raw in zip(opened.reshape(-1, slots), raws, strict=True):
             plaintext = self._decrypt(raw, 0)
-            if plaintext is None:
-                slots = np.full(count, IMPOSSIBLE)
-            else:
-                slots = np.array(self.public.encoder.decode_uint64(plaintext), dtype=np.int64)[:count]
-                slots -= t * (slots > t // 2)
-            opened.append(slots)
-        return opened
+            if plaintext is not None:
+                chunk[:] = self.public.encoder.decode_uint64(plaintext)
+                chunk -= t * (chunk > t // 2)
+        return opened.reshape(vectors, -1)[:, :rows]
 
-    def open_products(self, raws: Sequence[bytes], added: Sequence[int] = ()) -> NDArray[np.object_]:
+    def decrypt_products(self, raws: Sequence[bytes], added: Sequence[int]) -> NDArray[np.object_]:
         """Decrypt, join the remainders under all moduli, add residues, and only then choose the sign."""
-        parameters, sizes = self.public.parameters, self.public.sizes
-        whole = self.public.modulus
-        residues = added or [0] * self.public.product_residues
-        products = np.array(residues, dtype=object).reshape(sizes.m_target, sizes.m_source).T
-        lost = np.zeros(products.shape, dtype=bool)
-        remaining = iter(raws)
-        for index, t in enumerate(parameters.plain):
-            unit = whole // t * pow(whole // t, -1, t)  # 1 mod t, 0 mod the others
-            for column in range(sizes.m_target):
-                for group in range(parameters.layout.groups):
-                    plaintext = self._decrypt(next(remaining), index)
-                    length = 0 if plaintext is None else plaintext.coeff_count()
-                    places, columns = self.public.places(group)
-                    for p, place in enumerate(places, start=columns.start):
-                        lost[p, column] |= plaintext is None
-                        products[p, column] += unit * (plaintext[place] if place < length else 0)
-        products %= whole
-        products = np.where(products > whole // 2, products - whole, products)
-        return np.where(lost, IMPOSSIBLE, products)
+        public, sizes, modulus = self.public, self.public.sizes, self.public.modulus
+        products = np.array(added, dtype=object).reshape(sizes.m_target, sizes.m_source)
+        failed = np.zeros(products.shape, dtype=bool)
+        for (index, column, group), raw in zip(public.order, raws, strict=True):
+            places, columns = public.places(group)
+            plaintext = self._decrypt(raw, index)
+            if plaintext is None:
+                failed[column, columns] = True
+                continue
+            t, length = public.rings[index].plain, plaintext.coeff_count()
+            unit = modulus // t * pow(modulus // t, -1, t)  # 1 mod t, 0 mod the others
+            residues = [plaintext[place] if place < length else 0 for place in places]
+            products[column, columns] += unit * np.array(residues, dtype=object)
+        products %= modulus
+        products = np.where(products > modulus // 2, products - modulus, products)
+        return np.where(failed, IMPOSSIBLE, products).T
 
     def _decrypt(self, raw: bytes, index: int) -> Any:
         """Return the plaintext of a ciphertext; None if no honest ciphertext has so much noise."""
@@ -240,60 +271,6 @@ class BfvSecretKey(SecretKey):
         plaintext = sealapi.Plaintext()
         self._decryptors[index].decrypt(ciphertext, plaintext)
         return plaintext
-
-
-class BfvProducts(Products):
-    """Sums of plaintext products, kept in transformed form until they leave.
-
-    Each sum begins with a fresh Enc(0), which it needs in the end anyway: SEAL refuses a sum whose c1 is
-    zero, and a source could send blocks that cancel out if the target's rows in them are equal.
-    """
-
-    _key: BfvPublicKey
-
-    def __init__(self, key: BfvPublicKey) -> None:
-        super().__init__(key)
-        # One per plaintext modulus, target column and group.
-        self._sums: list[Any] = []
-        for index, ring in enumerate(key.rings):
-            for _ in range(key.parameters.layout.groups * key.sizes.m_target):
-                self._sums.append(key.fresh_zero(index))
-                ring.evaluator.transform_to_ntt_inplace(self._sums[-1])
-
-    def _add(self, block: Sequence[bytes], y: Integers) -> None:
-        key, groups = self._key, self._key.parameters.layout.groups
-        for index, ring in enumerate(key.rings):
-            ciphertexts = [key.load(raw, index) for raw in block[index * groups :][:groups]]
-            for ciphertext in ciphertexts:
-                ring.evaluator.transform_to_ntt_inplace(ciphertext)
-            for column in range(len(y)):
-                if y[column].any():  # SEAL refuses to multiply by zero
-                    self._add_column(ring, index * len(y) + column, y[column], ciphertexts)
-
-    def _add_column(self, ring: Ring, at: int, y: Integers, ciphertexts: list[Any]) -> None:
-        plaintext = ring.plaintext(y[::-1], start=self._key.rows - len(y))
-        ring.evaluator.transform_to_ntt_inplace(plaintext, ring.first)
-        for group, ciphertext in enumerate(ciphertexts, start=at * len(ciphertexts)):
-            product = sealapi.Ciphertext()
-            ring.evaluator.multiply_plain(ciphertext, plaintext, product)
-            ring.evaluator.add_inplace(self._sums[group], product)
-
-    def export(self, added: Sequence[int] = ()) -> list[bytes]:
-        """Add residues to the inner products, mask all else, and flood the sums."""
-        key, exported = self._key, []
-        residues = np.array(added or [0] * key.product_residues, dtype=object)
-        of_columns = residues.reshape(key.sizes.m_target, key.sizes.m_source)
-        for at, total in enumerate(self._sums):
-            index, rest = divmod(at, len(self._sums) // len(key.rings))
-            column, group = divmod(rest, key.parameters.layout.groups)
-            ring, stream = key.rings[index], Stream(os.urandom(32))
-            ring.evaluator.transform_from_ntt_inplace(total)
-            mask = seal.uniform(stream, key.parameters.layout.degree, ring.plain)
-            places, columns = key.places(group)
-            mask[places] = of_columns[column, columns] % ring.plain
-            ring.evaluator.add_plain_inplace(total, ring.plaintext(mask))
-            exported.append(key.flooded(total, index, stream))
-        return exported
 
 
 def _coefficients(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:

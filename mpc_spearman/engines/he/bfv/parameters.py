@@ -92,7 +92,7 @@ def choose(sizes: Sizes) -> Parameters:
         if parameters is not None:
             return parameters
     raise BoundError(
-        f"BFV has no parameters of 128-bit security for {sizes.operation} of "
+        f"BFV has no parameters of 128-bit security for {sizes.operation.replace('_', ' ')} of "
         f"{sizes.m_source} x {sizes.m_target} columns of {sizes.n:,} rows "
         f"with noise flooding to 2^-{STATISTICAL}. Use he.scheme: paillier"
     )
@@ -124,7 +124,7 @@ def _cost(layout: Layout, sizes: Sizes) -> int:
     from_source = layout.groups * layout.blocks * (90 + 200 * primes)
     for_coordinator = layout.groups * sizes.m_target * layout.blocks * (410 + 90 * primes)
     multiplied = 0
-    if sizes.operation == "products":
+    if sizes.operation == "inner_products":
         for_coordinator //= layout.blocks
         multiplied = sizes.m_target * layout.blocks * (16 + 15 * primes + 6 * primes * layout.groups)
     return layout.moduli * layout.degree * (from_source + multiplied + for_coordinator)
@@ -142,14 +142,14 @@ def _plain_least(layout: Layout, sizes: Sizes) -> int:
     So the difference of any two vectors that `encrypt` takes cannot wrap, and half of all random values are
     beyond the result's bound.
     """
-    return _root(4 * sizes.result_bound + 1, layout.moduli)
+    return _root(4 * sizes.bounds.result + 1, layout.moduli)
 
 
 def _noise(layout: Layout, sizes: Sizes, special: int) -> tuple[int, int]:
     """Return `before` and `flood_bits`."""
     fresh = fresh_noise(layout.degree, special)
-    products = sizes.operation == "products"
-    before = (sizes.target_sum + 1) * (fresh + 1) if products else 3 * fresh + 1
+    products = sizes.operation == "inner_products"
+    before = (sizes.bounds.target_sum + 1) * (fresh + 1) if products else 3 * fresh + 1
     hidden = layout.degree * layout.results * sizes.keys * (before + 1) << STATISTICAL
     return before, (hidden - 1).bit_length() - 1
 

@@ -6,6 +6,11 @@ sees SEAL's format: a ciphertext travels as its bare coefficients, each in as ma
 has, so its length is fixed. SEAL only loads streams that this module writes around coefficients it has
 checked: uncompressed, without a seed, of the size and level that are due. A peer chooses nothing in such a
 stream but coefficients below their prime.
+
+Where SEAL's randomness comes from: every key pair and every encryption makes a generator of its own
+(Blake2xb) and seeds it with 64 bytes from ``/dev/urandom``, through ``std::random_device("/dev/urandom")``
+in SEAL's ``randomgen.cpp``; nothing is kept between two encryptions, so a forked process does not
+repeat its parent's randomness. (Read in the source, and seen in a trace of system calls.)
 """
 
 from __future__ import annotations
@@ -13,14 +18,15 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from typing import Any
+from math import prod
+from typing import IO, Any
 
 import numpy as np
 import pyarrow
 from numpy.typing import NDArray
+from tenseal import sealapi as sealapi
 
 from mpc_spearman.engines.he.bfv.parameters import Parameters
-from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
 from mpc_spearman.errors import PlanError, ProtocolViolation
 from mpc_spearman.wire.integers import bytes_to_words, words_to_bytes
 from mpc_spearman.wire.keys import Stream
@@ -64,19 +70,12 @@ class Ring:
         for _ in parameters.dropped:
             level = level.next_context_data()
         self.kept = level.parms_id()
-        self._moduli = {
-            tuple(self.context.key_parms_id()): moduli,
-            tuple(self.first): parameters.data,
-            tuple(self.kept): parameters.kept,
-        }
 
     def generate(self) -> tuple[Any, Coefficients]:
         """Make a key pair; return its decryptor and the public key's coefficients. SEAL keeps the secret."""
         generator, public = sealapi.KeyGenerator(self.context), sealapi.PublicKey()
         generator.create_public_key(public)
-        return sealapi.Decryptor(self.context, generator.secret_key()), self._read(
-            public, self.context.key_parms_id()
-        )
+        return sealapi.Decryptor(self.context, generator.secret_key()), self.read(public.data())
 
     def encryptor(self, public: Coefficients) -> Any:
         """Return SEAL's encryptor under a public key."""
@@ -86,8 +85,14 @@ class Ring:
         return sealapi.Encryptor(self.context, key)
 
     def read(self, ciphertext: Any) -> Coefficients:
-        """Return a ciphertext's coefficients; they must not be in transformed form."""
-        return self._read(ciphertext, ciphertext.parms_id())
+        """Return the coefficients of a ciphertext, or of its transformed form."""
+        shape = (2, ciphertext.coeff_modulus_size(), self.degree)
+        before = _CIPHERTEXT.size + _HEADER.size + _COUNT.size
+        with open(os.memfd_create("seal"), "rb") as file:
+            ciphertext.save(_path(file))
+            stream = memoryview(file.read())
+        body = pyarrow.decompress(stream[_HEADER.size :], before + 8 * prod(shape), "zstd")
+        return np.frombuffer(body, dtype="<u8", offset=before).reshape(shape)
 
     def write(self, coefficients: Coefficients, level: Sequence[int]) -> Any:
         """Return the ciphertext with these coefficients, which are below their primes."""
@@ -110,26 +115,11 @@ class Ring:
     def _load(self, target: Any, head: bytes, values: NDArray[np.uint64]) -> None:
         """Have SEAL load an object from its stream: a head, and an array, which is an inner stream."""
         array = _header(_COUNT.size + values.nbytes) + _COUNT.pack(values.size)
-        start = _header(len(head) + len(array) + values.nbytes) + head + array
-        descriptor = os.memfd_create("seal")
-        try:
-            os.writev(descriptor, [start, np.ascontiguousarray(values, dtype="<u8").data])
-            target.load(self.context, f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-
-    def _read(self, source: Any, level: Sequence[int]) -> Coefficients:
-        shape = (2, len(self._moduli[tuple(level)]), self.degree)
-        before = _CIPHERTEXT.size + _HEADER.size + _COUNT.size
-        size = before + 8 * int(np.prod(shape))
-        descriptor = os.memfd_create("seal")
-        try:
-            source.save(f"/proc/self/fd/{descriptor}")
-            stream = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-        finally:
-            os.close(descriptor)
-        body = pyarrow.decompress(memoryview(stream)[_HEADER.size :], size, "zstd")
-        return np.frombuffer(body, dtype="<u8", offset=before).reshape(shape)
+        with open(os.memfd_create("seal"), "wb") as file:
+            file.write(_header(len(head) + len(array) + values.nbytes) + head + array)
+            file.write(np.ascontiguousarray(values, dtype="<u8").data)
+            file.flush()
+            target.load(self.context, _path(file))
 
 
 def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
@@ -158,26 +148,25 @@ def packed_bytes(primes: Sequence[int], degree: int) -> int:
 
 def uniform(stream: Stream, count: int, bound: int) -> NDArray[np.int64]:
     """Draw independent integers uniform on [0, bound), bound < 2^63, by rejection."""
-    shift = np.uint64(64 - (bound - 1).bit_length())
-    kept = np.empty(0, dtype=np.uint64)
-    while len(kept) < count:
-        drawn = stream.ring((2 * count,)).view(np.uint64) >> shift  # at least half of them are below
-        kept = np.concatenate([kept, drawn[drawn < bound]])
-    return kept[:count].astype(np.int64)
+    integers = np.empty(0, dtype=np.uint64)
+    while len(integers) < count:
+        # at least half of them are below the bound
+        candidates = stream.ring((2 * count,)).view(np.uint64) >> (64 - (bound - 1).bit_length())
+        integers = np.concatenate([integers, candidates[candidates < bound]])
+    return integers[:count].astype(np.int64)
 
 
 def flood(stream: Stream, degree: int, bits: int, primes: Sequence[int]) -> Coefficients:
     """Draw a flooding polynomial: N independent integers uniform on [-2^bits, 2^bits), modulo each prime."""
     count = -(-(bits + 1) // _LIMB)
-    limbs = stream.ring((count, degree)).view(np.uint64) >> np.uint64(64 - _LIMB)
-    limbs[0] >>= np.uint64(count * _LIMB - (bits + 1))
-    reduced = np.empty((len(primes), degree), dtype=np.uint64)
-    for i, prime in enumerate(primes):
-        value = np.zeros(degree, dtype=np.uint64)
+    limbs = stream.ring((count, degree)).view(np.uint64) >> (64 - _LIMB)
+    limbs[0] >>= count * _LIMB - (bits + 1)
+    reduced = np.zeros((len(primes), degree), dtype=np.uint64)
+    for value, prime in zip(reduced, primes, strict=True):
         for limb in limbs:
-            value = _shifted(value, limb, prime)
-        value += np.uint64(prime - pow(2, bits, prime))
-        reduced[i] = np.where(value >= prime, value - np.uint64(prime), value)
+            value[:] = _shifted(value, limb, prime)
+        value += prime - pow(2, bits, prime)
+        np.subtract(value, prime, out=value, where=value >= prime)
     return reduced
 
 
@@ -185,15 +174,19 @@ def _shifted(value: NDArray[np.uint64], limb: NDArray[np.uint64], prime: int) ->
     """Return (value 2^48 + limb) mod prime, for value < prime < 2^60 and limb < 2^48.
 
     The quotient is below 2^48, so float64 has it to within 2^-3 and its floor is off by at most one; what
-    is left, within [-prime, 2 prime + 2^48], is computed modulo 2^64.
+    remains, within [-prime, 2 prime + 2^48], is computed modulo 2^64.
     """
     quotient = (value.astype(np.float64) * (2.0**_LIMB / prime)).astype(np.uint64)
-    rest = (value << np.uint64(_LIMB)) + limb - quotient * np.uint64(prime) + np.uint64(prime)
-    return rest % np.uint64(prime)
+    modulus = np.uint64(prime)
+    return ((value << np.uint64(_LIMB)) + limb - quotient * modulus + modulus) % modulus
 
 
 def _width(prime: int) -> int:
     return (prime.bit_length() + 7) // 8
+
+
+def _path(file: IO[bytes]) -> str:
+    return f"/proc/self/fd/{file.fileno()}"
 
 
 def _header(body: int) -> bytes:

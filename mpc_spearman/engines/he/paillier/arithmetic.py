@@ -57,10 +57,10 @@ class PublicNumbers(StaysHere):
         """The function that returns residues for ciphertexts to the coordinator: with longer exponents."""
         return self._residue_function((self.n.bit_length() + _STATISTICAL) // 8)
 
-    def _residue_function(self, size: int) -> Callable[[], mpz]:
+    def _residue_function(self, exponent_size: int) -> Callable[[], mpz]:
         if self.h is None:
             return lambda: powmod(self._unit(), self.n, self.square)
-        return _Powers(powmod(self.h, self.n, self.square), self.square, size).random
+        return _random_power(powmod(self.h, self.n, self.square), self.square, exponent_size)
 
     def _unit(self) -> mpz:
         while True:
@@ -69,26 +69,26 @@ class PublicNumbers(StaysHere):
                 return r
 
 
-class _Powers:
-    """Random powers of one base: a multiplication per byte of the exponent, which has `size` bytes."""
+def _random_power(base: mpz, modulus: mpz, size: int) -> Callable[[], mpz]:
+    """Return a function that returns random powers of a base, with exponents of `size` bytes.
 
-    def __init__(self, base: mpz, square: mpz, size: int) -> None:
-        self._square = square
-        # _table[j][d] is base^(d 256^j).
-        self._table: list[list[mpz]] = []
-        for _ in range(size):
-            powers = [mpz(1)]
-            for _ in range(256):
-                powers.append(powers[-1] * base % square)
-            base = powers.pop()
-            self._table.append(powers)
+    A power takes a multiplication per byte of its exponent, and the function's table 256 per byte.
+    """
+    table: list[list[mpz]] = []  # table[j][d] is base^(d 256^j)
+    for _ in range(size):
+        powers = [mpz(1)]
+        for _ in range(256):
+            powers.append(powers[-1] * base % modulus)
+        base = powers.pop()
+        table.append(powers)
 
-    def random(self) -> mpz:
-        """Return the base to the power of an exponent drawn for this call."""
+    def random_power() -> mpz:
         product = mpz(1)
-        for powers, digit in zip(self._table, secrets.token_bytes(len(self._table)), strict=True):
-            product = product * powers[digit] % self._square
+        for powers, digit in zip(table, secrets.token_bytes(size), strict=True):
+            product = product * powers[digit] % modulus
         return product
+
+    return random_power
 
 
 class SecretNumbers(StaysHere):
@@ -126,8 +126,8 @@ def generate(bits: int, *, short: bool) -> tuple[SecretNumbers, PublicNumbers]:
     half = bits // 2
     while True:
         p, q = _random_prime(half), _random_prime(half)
-        apart = half <= _FIPS_DISTANCE or abs(p - q).bit_length() > half - _FIPS_DISTANCE
-        if p != q and apart and gcd(p - 1, q - 1) == 2 and gcd(p * q, (p - 1) * (q - 1)) == 1:
+        apart = abs(p - q).bit_length() > half - _FIPS_DISTANCE
+        if apart and gcd(p - 1, q - 1) == 2 and gcd(p * q, (p - 1) * (q - 1)) == 1:
             break
     n = p * q
     public = PublicNumbers(n)

@@ -29,7 +29,6 @@ from gmpy2 import mpz
 from numpy.typing import NDArray
 
 from mpc_spearman.engines.he.scheme import IMPOSSIBLE
-from mpc_spearman.errors import BoundError
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,12 @@ class Slots:
 
     @classmethod
     def fit(cls, bound: int, encoded: int, bits: int, *, packed: bool) -> Slots:
-        """Return the layout with as many slots as fit a modulus, or one; `BoundError` if not one fits.
+        """Return the layout with as many slots as fit a modulus of so many bits, or with one.
 
         A slot has space for results up to `bound` and encoded integers up to `encoded`.
         """
         width = max(bound, encoded).bit_length() + 1
-        count = (bits - 1) // width
-        if count < 1:
-            raise BoundError(f"integers of {width} bits do not fit a plaintext of {bits} bits")
-        return cls(bound, width, count if packed else 1)
+        return cls(bound, width, (bits - 1) // width if packed else 1)
 
     def encode(self, values: NDArray[np.int64]) -> mpz:
         """Turn up to `count` integers, each below H in size, into M."""

@@ -1,35 +1,61 @@
-"""The parties of a BFV run in one process, and what its coordinator can compute with its key."""
+"""Parties under homomorphic encryption in one process, and what BFV's coordinator can compute."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 from scipy.stats import chisquare
 
+from mpc_spearman.arrays import blocks
 from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranks import total
-from mpc_spearman.engines.he.scheme import Sizes
+from mpc_spearman.engines.computation import Bounds
+from mpc_spearman.engines.he.scheme import PublicKey, SecretKey, Sizes
 
 HAS_SEAL = importlib.util.find_spec("tenseal") is not None
 if HAS_SEAL:
     from mpc_spearman.engines.he.bfv.keys import BfvPublicKey, BfvSecretKey
-    from mpc_spearman.engines.he.bfv.tenseal_import import sealapi
+    from mpc_spearman.engines.he.bfv.seal import sealapi
 
 SETTINGS = HeSettings(scheme="bfv")
 
 
 def rank_sizes(n: int, m_source: int = 1, m_target: int = 1, *, products: bool = True) -> Sizes:
-    sums = n * (n - 1)
-    if products:
-        return Sizes(n, m_source, m_target, n - 1, n - 1, sums, total(n))
-    return Sizes(n, m_source, m_target, n - 1, n - 1, sums, 2 * (n - 1), operation="differences")
+    result = total(n) if products else 2 * (n - 1)
+    bounds = Bounds(n - 1, n - 1, n * (n - 1), result)
+    return Sizes(n, m_source, m_target, bounds, 1, "inner_products" if products else "differences")
 
 
-def ranks(rng: np.random.Generator, count: int, n: int) -> np.ndarray:
-    return rng.permuted(np.tile(np.arange(1 - n, n, 2), (count, 1)), axis=1)
+def ranks(seed: int, count: int, n: int) -> np.ndarray:
+    rows = np.tile(np.arange(1 - n, n, 2), (count, 1))
+    return np.random.default_rng(seed).permuted(rows, axis=1)
+
+
+def exact(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x.astype(object) @ y.astype(object).T
+
+
+def exported(public: PublicKey, *values: int) -> bytes:
+    """Return what the target sends the coordinator of integers of its own."""
+    return public.subtract([], np.array([values]), [(None, 0)])[0]
+
+
+def multiplied(
+    public: PublicKey, x: np.ndarray, y: np.ndarray, added: Sequence[int] | None = None
+) -> list[bytes]:
+    """Return what the target sends the coordinator for x yᵀ and what it adds."""
+    cut = blocks(x.shape[1], public.rows)
+    sums = public.multiply((public.encrypt(x[:, rows]), y[:, rows]) for rows in cut)
+    return public.export(sums, [0] * public.product_residues if added is None else added)
+
+
+def products(secret: SecretKey, raws: Sequence[bytes]) -> np.ndarray:
+    """Return the products that the coordinator decrypts, to which it has nothing to add."""
+    return secret.decrypt_products(raws, [0] * secret.public.product_residues)
 
 
 @cache
@@ -42,26 +68,8 @@ def received(sizes: Sizes, kind: type[BfvPublicKey] | None = None) -> BfvPublicK
     return (kind or BfvPublicKey).from_bytes(key(sizes).public.to_bytes(), SETTINGS, sizes)
 
 
-def exported(public: BfvPublicKey, values: np.ndarray) -> bytes:
-    """What the target sends the coordinator of integers of its own."""
-    return public.subtract([], [values], [(None, 0)], rerandomise=True)[0]
-
-
-def sent_products(public: BfvPublicKey, x: np.ndarray, y: np.ndarray) -> list[bytes]:
-    """What the target sends for x yT."""
-    sums = public.products()
-    for start in range(0, x.shape[1], public.rows):
-        rows = slice(start, start + public.rows)
-        sums.add(public.encrypt_block(x[:, rows]), y[:, rows])
-    return sums.export()
-
-
-def exact(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return x.astype(object) @ y.astype(object).T
-
-
 def secret_polynomial(secret: BfvSecretKey, index: int = 0) -> np.ndarray:
-    """s, read through decryption alone: (0, floor(q/t)) decrypts to s."""
+    """Return s, read through decryption alone: (0, floor(q/t)) decrypts to s."""
     ring, parameters = secret.public.rings[index], secret.public.parameters
     q = math.prod(parameters.data)
     crafted = np.zeros((2, len(parameters.data), ring.degree), dtype=np.uint64)
@@ -79,19 +87,19 @@ def twist(degree: int) -> np.ndarray:
 
 
 def negacyclic(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a b mod z^N + 1, for real coefficients."""
+    """Return a b mod z^N + 1, for real coefficients."""
     twists = twist(len(a))
     return (np.fft.ifft(np.fft.fft(a * twists) * np.fft.fft(b * twists)) / twists).real
 
 
 def divided(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a / b mod z^N + 1, over the reals."""
+    """Return a / b mod z^N + 1, over the reals."""
     twists = twist(len(a))
     return (np.fft.ifft(np.fft.fft(a * twists) / np.fft.fft(b * twists)) / twists).real
 
 
 def scaled_noise(secret: BfvSecretKey, coefficients: np.ndarray, index: int = 0) -> np.ndarray:
-    """t v = t (c0 + c1 s) - q m of a ciphertext, as Python integers: all the coordinator sees but m."""
+    """Return t v = t (c0 + c1 s) - q m, Python integers: all that the coordinator sees but m."""
     primes, t = secret.public.parameters.data[: coefficients.shape[1]], secret.public.rings[index].plain
     s, q = secret_polynomial(secret, index), math.prod(primes)
     phase = np.zeros(len(s), dtype=object)
@@ -107,10 +115,10 @@ def scaled_noise(secret: BfvSecretKey, coefficients: np.ndarray, index: int = 0)
 
 
 def noise(secret: BfvSecretKey, coefficients: np.ndarray, index: int = 0) -> np.ndarray:
-    """v, to the precision of float64."""
+    """Return v, to the precision of float64."""
     return (scaled_noise(secret, coefficients, index) / secret.public.rings[index].plain).astype(float)
 
 
 def assert_uniform(units: np.ndarray, cells: int = 64) -> None:
-    """Values in [0, 1) are uniform, by a chi-square test that errs once in 10^12."""
+    """Check that values in [0, 1) are uniform, by a chi-square test that errs once in 10^12."""
     assert chisquare(np.bincount((units * cells).astype(int), minlength=cells)).pvalue > 1e-12
