@@ -155,7 +155,7 @@ _SHARED: tuple[Row, ...] = (
 def _of(level: type[Level]) -> list[Row]:
     """Return a level's rows: those sent only at this level, and those passed on at it or above."""
     grants = tuple(grant for grant in GRANTS if within(level.name, grant))
-    return [row.at(level.name) for row in level.sent] + [row.to(grants) for row in level.granted]
+    return [row.at_level(level.name) for row in level.sent] + [row.to_grants(grants) for row in level.granted]
 
 
 _TARGET_NAMES = Field("target_names", "texts", ("m_target",), f"the target's {NAMES}", grants=_OF_FEATURES)

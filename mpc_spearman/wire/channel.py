@@ -1,41 +1,95 @@
-"""One link to one peer: a thread that sends and a thread that receives.
+"""One link to one peer, as frames: a thread that sends them and a thread that receives them.
+
+========  =====  ==============================================================
+offset    bytes  meaning
+========  =====  ==============================================================
+0         2      ``MS``
+2         1      format version, 1
+3         1      kind (:class:`mpc_spearman.wire.kinds.Kind`)
+4         4      depth: length of the longest chain of messages this one depends on
+8         8      number: 0, 1, 2, … per direction
+16        8      length of the payload
+24        …      the payload
+========  =====  ==============================================================
+
+All integers are big-endian. A frame costs ``HEADER + length`` bytes, and that is what the meter counts.
 
 The sending thread sends a keep-alive whenever it has had nothing to send for a while, so that a party that
-computes for long still gives signs of life. The receiving thread reads frames as they arrive, checks their
-headers, and queues them. Both report failures to the owner (:class:`mpc_spearman.wire.links.Links`).
+computes for long still gives signs of life. The receiving thread checks each header before it reads the
+payload, and queues the frames. Both report failures to the owner (:class:`mpc_spearman.wire.links.Links`).
 """
 
 from __future__ import annotations
 
 import queue
 import ssl
+import struct
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, ProtocolViolation
 from mpc_spearman.parties import Party
-from mpc_spearman.wire.frames import HEADER, Frame, Header
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import MAX_PAYLOAD
 from mpc_spearman.wire.meter import Meter
 
+_FORMAT = struct.Struct("!2sBBIQQ")
+_MAGIC, _VERSION = b"MS", 1
+#: Bytes of a header.
+HEADER = _FORMAT.size
 #: How many received frames may wait to be taken. Then the thread stops reading and the peer's sends block:
 #: memory stays bounded whatever a peer sends.
 MAX_QUEUED = 16
-_KEEPALIVE = "keep-alive"
 # Seconds within which all connections of a party close when its process has ended.
 _BLAME_SECONDS = 1.0
+
+
+class Header(NamedTuple):
+    """A frame's header."""
+
+    kind: Kind
+    depth: int
+    number: int
+    length: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole frame."""
+        return HEADER + self.length
+
+    def pack(self) -> bytes:
+        """Return the 24 bytes."""
+        return _FORMAT.pack(_MAGIC, _VERSION, *self)
+
+    @classmethod
+    def unpack(cls, raw: bytes | memoryview, number: int) -> Header:
+        """Read a header, which must have this number; `ProtocolViolation` if it is invalid.
+
+        The caller must check its length before allocating anything.
+        """
+        magic, version, kind, depth, received_number, length = _FORMAT.unpack(raw)
+        if magic != _MAGIC:
+            raise ProtocolViolation("the bytes that arrived are not a frame of this protocol")
+        if version != _VERSION:
+            raise ProtocolViolation(
+                f"a frame of format version {version} arrived; this party uses version {_VERSION}"
+            )
+        if kind not in Kind.__members__.values():
+            raise ProtocolViolation(f"a message of unknown kind {kind} arrived")
+        if received_number != number:
+            raise ProtocolViolation(f"message number {received_number} arrived where number {number} was due")
+        return cls(Kind(kind), depth, number, length)
 
 
 class Transport(Protocol):
     """The connections that carry frames; their methods raise `OSError` if a connection is lost."""
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
-        """Send a frame."""
+        """Send a frame to the party of this number."""
 
     def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
         """Return exactly `size` received bytes; call `on_arrival` whenever some arrive."""
@@ -75,7 +129,7 @@ class Channel:
         self._outbox: queue.Queue[tuple[Kind, int, bytes] | None] = queue.Queue()
         self._unsent = 0
         self._sent_last_frame = False
-        self._inbox: deque[Frame] = deque()
+        self._inbox: deque[tuple[Header, memoryview]] = deque()
         self._last_arrival = time.monotonic()
         self._queue_full = False
         self._received_farewell = False
@@ -95,9 +149,9 @@ class Channel:
         """Seconds since bytes of the peer last arrived; 0 while our own queue is full."""
         return 0.0 if self._queue_full or self._received_farewell else time.monotonic() - self._last_arrival
 
-    def put(self, kind: Kind, depth: int, payload: bytes, phase: str) -> None:
+    def put(self, kind: Kind, depth: int, payload: bytes) -> None:
         """Queue a message for sending; it is counted now, so that a party's costs do not depend on timing."""
-        self._meter.count_sent(phase, HEADER + len(payload))
+        self._meter.count_sent(kind.phase, HEADER + len(payload))
         with self._changed:
             self._unsent += 1
         self._outbox.put((kind, depth, payload))
@@ -111,7 +165,7 @@ class Channel:
         """Whether a received frame waits to be taken, or no further frame will arrive."""
         return bool(self._inbox) or self.failure is not None
 
-    def take(self) -> Frame | None:
+    def take(self) -> tuple[Header, memoryview] | None:
         """Remove and return the oldest received frame, or None. Call with `changed` held."""
         if not self._inbox:
             return None
@@ -144,12 +198,13 @@ class Channel:
     def _forwarder_failure(self) -> MpcSpearmanError | None:
         """Return the failure of the link to the forwarding party, if that ended this link."""
         forwarder = self.forwarder
-        if forwarder is not None:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: forwarder.failure is not None or self.failure is not None, _BLAME_SECONDS
-                )
-        return None if forwarder is None else forwarder.failure
+        if forwarder is None:
+            return None
+        with self._changed:
+            self._changed.wait_for(
+                lambda: forwarder.failure is not None or self.failure is not None, _BLAME_SECONDS
+            )
+        return forwarder.failure
 
     def _connection_error(self, error: OSError) -> MpcSpearmanError:
         reason = error.strerror or str(error) or "closed"
@@ -176,7 +231,7 @@ class Channel:
                 kind, depth, payload = message
             except queue.Empty:
                 kind, depth, payload = Kind.KEEPALIVE, 0, b""
-                self._meter.count_sent(_KEEPALIVE, HEADER)
+                self._meter.count_sent(kind.phase, HEADER)
             header = Header(kind, depth, number, len(payload)).pack()
             self._transport.send(self.peer.number, header, payload)
             number += 1
@@ -191,37 +246,34 @@ class Channel:
     def _receive_frames(self) -> None:
         number = 0
         receive = partial(self._transport.receive, self.peer.number, on_arrival=self._note_arrival)
-        while True:
-            header = Header.unpack(bytes(receive(HEADER)), number)
+        while not self._received_farewell:
+            header = Header.unpack(receive(HEADER), number)
             if header.length > self._limit(header.kind):
                 raise ProtocolViolation(
                     f"a {header.kind.name} message of {header.length} bytes was announced, "
                     "more than the protocol allows"
                 )
-            payload = receive(header.length) if header.length else memoryview(b"")
+            self._accept(header, receive(header.length) if header.length else memoryview(b""))
             number += 1
-            self._accept(Frame(header, payload))
-            if header.kind is Kind.FAREWELL:
-                return
 
     def _note_arrival(self) -> None:
         self._last_arrival = time.monotonic()
 
-    def _accept(self, frame: Frame) -> None:
+    def _accept(self, header: Header, payload: memoryview) -> None:
         """Queue a frame, waiting while the queue is full; keep-alives only count, an abort is an error."""
-        if frame.header.kind in (Kind.KEEPALIVE, Kind.ABORT):
-            self._meter.count_received(_KEEPALIVE, frame.size)
-            if frame.header.kind is Kind.ABORT:
-                raise self._read_abort(frame.payload)
+        if header.kind in (Kind.KEEPALIVE, Kind.ABORT):
+            self._meter.count_received(header.kind.phase, header.size)
+            if header.kind is Kind.ABORT:
+                raise self._read_abort(payload)
             return
         with self._changed:
             self._queue_full = not self._queue_has_space()
             self._changed.wait_for(self._queue_has_space)
             self._queue_full = False
             self._note_arrival()
-            self._received_farewell = frame.header.kind is Kind.FAREWELL
-            self._inbox.append(frame)
+            self._received_farewell = header.kind is Kind.FAREWELL
+            self._inbox.append((header, payload))
             self._changed.notify_all()
 
     def _queue_has_space(self) -> bool:
-        return len(self._inbox) < MAX_QUEUED and sum(frame.size for frame in self._inbox) < MAX_PAYLOAD
+        return len(self._inbox) < MAX_QUEUED and sum(header.size for header, _ in self._inbox) < MAX_PAYLOAD

@@ -126,22 +126,22 @@ class Row:
             return ()
         return tuple(field for field in self.fields if field.sent(terms, receiver))
 
-    def at(self, level: str) -> Row:
-        """Return the row with fields that are sent at one level only."""
+    def at_level(self, level: str) -> Row:
+        """Return the row with fields that are sent at this level only."""
         return replace(self, fields=tuple(replace(field, levels=(level,)) for field in self.fields))
 
-    def to(self, grants: tuple[str, ...]) -> Row:
-        """Return the row with fields that are sent only to receivers of one of these grants."""
+    def to_grants(self, grants: tuple[str, ...]) -> Row:
+        """Return the row with fields that are sent only to receivers with one of these grants."""
         return replace(self, fields=tuple(replace(field, grants=grants) for field in self.fields))
 
-    def merged(self, other: Row) -> Row:
+    def merged(self, row: Row) -> Row:
         """Return a row with the fields of both rows of one message; equal fields have the levels of both."""
         fields = list(self.fields)
-        for field in other.fields:
-            equal = [one for one in fields if replace(one, levels=field.levels) == field]
-            if equal and field.levels and equal[0].levels:
-                at = fields.index(equal[0])
-                fields[at] = replace(field, levels=(*equal[0].levels, *field.levels))
+        for field in row.fields:
+            for i, earlier in enumerate(fields):
+                if field.levels and earlier.levels and replace(earlier, levels=field.levels) == field:
+                    fields[i] = replace(field, levels=(*earlier.levels, *field.levels))
+                    break
             else:
                 fields.append(field)
         return replace(self, fields=tuple(fields))
@@ -200,8 +200,8 @@ class ViewTable:
         ]
 
 
-def place(what: str, phase: str) -> int:
+def place(fact: str, phase: str) -> int:
     """Return a fact's rank in a list: results 0, other facts 1, facts that only failures show 2."""
     if phase == "keep-alive":
         return 2
-    return 0 if phase in ("reveal", "evaluate", "publish") and not what.startswith("nothing") else 1
+    return 0 if phase in ("reveal", "evaluate", "publish") and not fact.startswith("nothing") else 1

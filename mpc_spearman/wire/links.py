@@ -24,8 +24,7 @@ from typing import Any
 from mpc_spearman.errors import MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.aborts import distance_from_cause, from_notice, notice
-from mpc_spearman.wire.channel import Channel, Transport
-from mpc_spearman.wire.frames import Frame
+from mpc_spearman.wire.channel import Channel, Header, Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.messages import decode, encode, largest
@@ -105,7 +104,7 @@ class Links:
         fields = self._fields(kind, self._roster.me, peer)
         channel = self._channels[peer]
         payload = encode(fields, {**self.dimensions, **sizes}, values)
-        channel.put(kind, self._meter.depth if depth is None else depth, payload, kind.phase)
+        channel.put(kind, self._meter.depth if depth is None else depth, payload)
         began = time.monotonic()
         with self._meter.waiting(), self._changed:
             while channel.backlog() > _MAX_UNSENT:
@@ -121,20 +120,20 @@ class Links:
         kind of message, or one that does not match the view table.
         """
         fields = self._fields(kind, peer, self._roster.me)
-        frame = self._next_frame(peer, kind)
-        self._meter.count_received(frame.header.kind.phase, frame.size)
-        if frame.header.kind is not kind:
+        header, payload = self._next_frame(peer, kind)
+        self._meter.count_received(header.kind.phase, header.size)
+        if header.kind is not kind:
             raise ProtocolViolation(
-                f"{peer} sent {frame.header.kind.name} while {self._roster.me} waited for {kind.name} "
+                f"{peer} sent {header.kind.name} while {self._roster.me} waited for {kind.name} "
                 f"in phase {self._meter.current}"
             )
         try:
-            values = decode(fields, {**self.dimensions, **sizes}, frame.payload)
+            values = decode(fields, {**self.dimensions, **sizes}, payload)
         except ProtocolViolation as error:
             raise ProtocolViolation(
                 f"{peer} sent an invalid {kind.name} message in phase {self._meter.current}: {error}"
             ) from None
-        self._meter.count_round(frame.header.depth)
+        self._meter.count_round(header.depth)
         return values
 
     def check(self) -> None:
@@ -149,7 +148,7 @@ class Links:
         payload = encode(self._fields(Kind.ABORT, self._roster.me, self._roster.me), {}, values)
         connected = [channel for channel in self._channels.values() if channel.failure is None]
         for channel in connected:
-            channel.put(Kind.ABORT, 0, payload, "keep-alive")
+            channel.put(Kind.ABORT, 0, payload)
         with self._changed:
             self._changed.wait_for(
                 lambda: all(channel.backlog() == 0 or channel.failure for channel in connected),
@@ -192,7 +191,7 @@ class Links:
         """Return the longest payload of a kind that a peer may send; raise if it may send none."""
         return largest(self._fields(kind, peer, self._roster.me), self.dimensions)
 
-    def _next_frame(self, peer: Party, kind: Kind) -> Frame:
+    def _next_frame(self, peer: Party, kind: Kind) -> tuple[Header, memoryview]:
         channel, began = self._channels[peer], time.monotonic()
         with self._meter.waiting(peer.name), self._changed:
             while True:

@@ -75,13 +75,13 @@ def decode(fields: Sequence[Field], dimensions: Mapping[str, int], payload: memo
 
     `ProtocolViolation` if it is shorter or longer than its fields, or a value is outside its type.
     """
-    values: dict[str, Any] = {}
-    offset = 0
-    for field in fields:
-        shape, width = _shape(field, dimensions), _width(field, dimensions)
-        values[field.name], offset = _unpack(field, shape, width, payload, offset)
-    if offset != len(payload):
-        raise ProtocolViolation(f"{len(payload) - offset} bytes follow its last field")
+    left = _Left(payload)
+    values = {
+        field.name: _read(field, _shape(field, dimensions), _width(field, dimensions), left)
+        for field in fields
+    }
+    if left.data:
+        raise ProtocolViolation(f"{len(left.data)} bytes follow its last field")
     return values
 
 
@@ -131,40 +131,31 @@ def _pack_part(field: Field, value: str | bytes) -> list[bytes]:
     return [len(raw).to_bytes(4, "big"), raw]
 
 
-def _unpack(
-    field: Field, shape: tuple[int, ...], width: int, payload: memoryview, offset: int
-) -> tuple[Any, int]:
+class _Left:
+    """The bytes of a payload that have not been read."""
+
+    def __init__(self, payload: memoryview) -> None:
+        self.data = payload
+
+    def take(self, field: Field, size: int) -> memoryview:
+        if size > len(self.data):
+            raise ProtocolViolation(f"field {field.name!r} needs {size} bytes, {len(self.data)} are left")
+        taken, self.data = self.data[:size], self.data[size:]
+        return taken
+
+
+def _read(field: Field, shape: tuple[int, ...], width: int, left: _Left) -> Any:
     if field.type in ("text", "blob"):
-        return _unpack_part(field, payload, offset)
+        return _read_part(field, left)
+    cells = math.prod(shape)
     if field.type == "texts":
-        texts = []
-        for _ in range(math.prod(shape)):
-            text, offset = _unpack_part(field, payload, offset)
-            texts.append(text)
-        return texts, offset
-    size = math.prod(shape) * width
-    return _array(field, shape, width, _take(field, payload, offset, size)), offset + size
-
-
-def _unpack_part(field: Field, payload: memoryview, offset: int) -> tuple[str | bytes, int]:
-    length = int.from_bytes(_take(field, payload, offset, 4), "big")
-    if length > _LONGEST[field.type]:
-        raise ProtocolViolation(f"field {field.name!r} announces {length} bytes")
-    raw, after = _take(field, payload, offset + 4, length), offset + 4 + length
-    if field.type == "blob":
-        return bytes(raw), after
-    try:
-        return str(raw, "utf-8"), after
-    except UnicodeDecodeError:
-        raise ProtocolViolation(f"field {field.name!r} is not UTF-8") from None
-
-
-def _array(field: Field, shape: tuple[int, ...], width: int, raw: memoryview) -> Any:
+        return [_read_part(field, left) for _ in range(cells)]
+    raw = left.take(field, cells * width)
     if field.type == "bytes":
         return bytes(raw)
     if field.type == "int128":
-        cells = (raw[start : start + width] for start in range(0, len(raw), width))
-        return [int.from_bytes(cell, "little", signed=True) for cell in cells]
+        numbers = (raw[start : start + width] for start in range(0, len(raw), width))
+        return [int.from_bytes(number, "little", signed=True) for number in numbers]
     if field.type == "ring":
         return bytes_to_ring(raw, width).reshape(shape)
     array = np.frombuffer(raw, dtype=_DTYPES[field.type]).reshape(shape)
@@ -175,9 +166,15 @@ def _array(field: Field, shape: tuple[int, ...], width: int, raw: memoryview) ->
     return array.astype(bool)
 
 
-def _take(field: Field, payload: memoryview, offset: int, size: int) -> memoryview:
-    if offset + size > len(payload):
-        raise ProtocolViolation(
-            f"field {field.name!r} needs {size} bytes, {max(0, len(payload) - offset)} are left"
-        )
-    return payload[offset : offset + size]
+def _read_part(field: Field, left: _Left) -> str | bytes:
+    """Return a text or blob, after its length."""
+    length = int.from_bytes(left.take(field, 4), "big")
+    if length > _LONGEST[field.type]:
+        raise ProtocolViolation(f"field {field.name!r} announces {length} bytes")
+    raw = left.take(field, length)
+    if field.type == "blob":
+        return bytes(raw)
+    try:
+        return str(raw, "utf-8")
+    except UnicodeDecodeError:
+        raise ProtocolViolation(f"field {field.name!r} is not UTF-8") from None

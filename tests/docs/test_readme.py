@@ -14,7 +14,7 @@ from mpc_spearman import load_plan
 from mpc_spearman.data.ranks import MAX_ROWS
 from mpc_spearman.results import run_directory
 from mpc_spearman.version import __version__
-from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.channel import HEADER
 from mpc_spearman.wire.meter import COLUMNS, cost_phases
 from support.pages import PAGES, ROOT, code, rows, script
 from support.server import Command

@@ -14,7 +14,7 @@ from mpc_spearman.errors import AlignmentError, PeerDied, PeerFailed, ProtocolVi
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
-from mpc_spearman.wire.frames import HEADER
+from mpc_spearman.wire.channel import HEADER
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.faults import Passing, Role, Through, with_links

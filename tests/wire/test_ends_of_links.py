@@ -26,7 +26,7 @@ from mpc_spearman.errors import (
 )
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Party
-from mpc_spearman.wire.frames import Header
+from mpc_spearman.wire.channel import Header
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.messages import encode
 from support.memory_network import PLAN, SHAPE, A, B, C, Make

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mpc_spearman.errors import ProtocolViolation
-from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.channel import HEADER, Header
 from mpc_spearman.wire.kinds import Kind
 from support.memory_network import SHAPE, A, B, C, Make
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from mpc_spearman.errors import MpcSpearmanError, ProtocolViolation
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.wire.channel import MAX_QUEUED, Channel
-from mpc_spearman.wire.frames import HEADER, Header
+from mpc_spearman.wire.channel import HEADER, MAX_QUEUED, Channel, Header
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD, decode, encode, largest
 from mpc_spearman.wire.meter import Meter
@@ -156,13 +155,13 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
         assert channel.failure is not None or channel._received_farewell
         assert tape.largest <= MAX_PAYLOAD
         assert len(channel._inbox) <= MAX_QUEUED
-        for frame in channel._inbox:
-            its = VIEW.fields(PLAN, frame.header.kind, A.role, C.role)
+        for header, payload in channel._inbox:
+            its = VIEW.fields(PLAN, header.kind, A.role, C.role)
             assert its is not None
-            if frame.header.kind not in (Kind.HELLO, Kind.SHAPE, Kind.FAREWELL):
+            if header.kind not in (Kind.HELLO, Kind.SHAPE, Kind.FAREWELL):
                 return  # a receiver waits for one kind, and reads no other
             try:
-                decode(its, {}, frame.payload)
+                decode(its, {}, payload)
             except ProtocolViolation:
                 return
 
