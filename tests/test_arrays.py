@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ def both() -> list[Ranks]:
     table = [base, rng.integers(0, 9, N) + (base > 0), -base]
     return [
         rank_columns(table),
-        rank_columns(table, place=partial(zeros, kind=np.int32, in_file=True)),
+        rank_columns(table, zeros((len(table), table[0].size), np.int32, in_file=True)),
     ]
 
 

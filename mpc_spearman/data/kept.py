@@ -49,8 +49,8 @@ class KeptRanks:
     def ranks(self, table: Table, rank: Callable[..., Ranks], say: Callable[[str], None]) -> Ranks:
         """Return a table's ranks as they were kept; otherwise have `rank` compute them, and keep them.
 
-        `rank` gets a table and `place` (`rank_columns`). `say` is called if kept ranks are used, or are
-        damaged. `OutputError` if the folder cannot be written to.
+        `rank` gets a table, and the `matrix` to fill (`rank_columns`). `say` is called if kept ranks are
+        used, or are damaged. `OutputError` if the folder cannot be written to.
         """
         order = None
         if table.rows is not None and (np.diff(table.rows) < 0).any():
@@ -110,11 +110,8 @@ class KeptRanks:
     ) -> Ranks:
         """Rank a table in a file in the folder `unfinished`, and then give the file its name."""
         part = unfinished / file.name
-
-        def place(shape: tuple[int, int]) -> NDArray[np.int32]:
-            return mapped(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), shape, np.int32)
-
-        ranks = rank(table, place=place)
+        opened = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        ranks = rank(table, matrix=mapped(opened, (len(table.columns), table.n), np.int32))
         if self._stamp != _stamp(self._owner.table):
             say("the table changed while it was read: its ranks are not kept")
             return ranks

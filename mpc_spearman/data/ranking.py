@@ -7,11 +7,11 @@ written a block at a time, in order, so it may be in files; only a bucket at a t
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,15 @@ BUCKET, _MOST_BUCKETS = 1 << 21, 120
 _BLOCK, _SAMPLE = 1 << 18, 1 << 14  # rows
 _STRIDE = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: its multiples are spread evenly, without a period
 _LAST = np.iinfo(np.int64).max
-
-#: Makes an array of a shape to put ranks in.
-Place = Callable[[tuple[int, int]], NDArray[np.int32]]
+_SIGN = np.uint64(1 << 63)
 
 
 def rank_columns(
     columns: Iterable[NDArray[Any]],
-    m: int | None = None,
+    matrix: NDArray[np.int32] | None = None,
     *,
     workers: int = 1,
     tick: Callable[[], None] = lambda: None,
-    place: Place | None = None,
     memory: Memory | None = None,
 ) -> Ranks:
     """Rank each column on its own, ties sharing their average rank.
@@ -45,23 +42,20 @@ def rank_columns(
     floats stay apart, and -0.0 ties with 0.0.
 
     Columns are boolean, integer or floating point of up to 64 bits, without NaN (`ValueError`), of one length
-    from 1 to ``LARGEST``; missing cells are masked (`numpy.ma`). There are `m` of them where `columns` has no
-    length. They are taken one after the other, and about as many as `workers` are kept at a time: these are
-    threads, and NumPy's sort releases the interpreter lock. `tick` is called from the calling thread after
-    each column, and what it raises ends the ranking. `place` makes the matrix of a shape; what is as long as
-    a column takes room in `memory`.
+    from 1 to ``LARGEST``; missing cells are masked (`numpy.ma`). Ranks go into `matrix`, (m, n), or a new
+    one. With a matrix, columns are taken one after the other, and about as many as `workers` are held at a
+    time: these are threads, and NumPy's sort releases the interpreter lock. `tick` is called from the calling
+    thread after each column, and what it raises ends the ranking. What is as long as a column takes room in
+    `memory`.
     """
     memory = memory or Memory()
-    place = place or partial(memory.zeros, kind=np.int32)
-    count = len(columns) if isinstance(columns, Sized) else m
-    matrix = np.empty((0, 0), dtype=np.int32)
-    groups: list[Groups] = []
+    if matrix is None:
+        columns = [*columns]
+        matrix = memory.zeros((len(columns), columns[0].size if columns else 0), np.int32)
+    if not matrix.size:
+        raise ValueError("at least one column of one row is needed to rank")
+    groups, work = list[Groups](), _Work()
     pending: deque[Future[Groups]] = deque()
-    local = threading.local()
-
-    def rank(index: int, column: NDArray[Any]) -> Groups:
-        local.work = getattr(local, "work", None) or _Work()
-        return _rank_into(matrix[index], column, local.work, memory)
 
     def take_first() -> None:
         groups.append(pending.popleft().result())
@@ -69,56 +63,49 @@ def rank_columns(
 
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for index, column in enumerate(columns):
-                if index == 0:
-                    matrix = place((count or 0, column.size))
-                if column.shape != matrix.shape[1:] or not column.size:
-                    break
+            for x, column in zip(matrix, columns, strict=True):
                 if len(pending) == workers:
                     take_first()
-                pending.append(pool.submit(rank, index, column))
+                pending.append(pool.submit(_rank_into, x, column, work, memory))
             while pending:
                 take_first()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # don't rank the rest for nobody
+            pool.shutdown(wait=False, cancel_futures=True)  # nobody needs the ranks of the other columns
             raise
-    if not groups or len(groups) != count:
-        raise ValueError("ranking needs at least one column, all one-dimensional, of one length above zero")
     return Ranks(matrix, tuple(groups))
 
 
-class _Work:
-    """What one thread works in: fresh memory for every column would take as long as its sort."""
+class _Work(threading.local):
+    """Arrays for each thread to work in: new memory for every column would take as long as its sort."""
 
-    def __init__(self) -> None:
-        self._size = -1
+    places, _arrays = np.empty(0, np.uint32), np.empty((3, 0), np.uint64)
 
-    def room(self, n: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return room for the codes and the sort's keys of n rows, and for n numbers in between."""
-        if n > self._size:
-            self._size = n
-            self._codes, self._keys, self._spare = (np.empty(n, dtype=np.uint64) for _ in range(3))
-            self.places = np.arange(n, dtype=np.uint32)
-        return self._codes[:n], self._keys[:n], self._spare[:n]
+    def arrays(self, n: int) -> NDArray[np.uint64]:
+        """Return three arrays of n numbers: for codes, for the sort's keys, and for what is in between."""
+        if n > self._arrays.shape[1]:
+            self._arrays, self.places = np.empty((3, n), np.uint64), np.arange(n, dtype=np.uint32)
+        return self._arrays[:, :n]
 
 
 def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work, memory: Memory) -> Groups:
     """Write a column's x into `out`, (n,), 0 where it is masked; return its groups of equal values."""
     if column.dtype.kind not in "biuf" or column.dtype.itemsize > 8:
         raise ValueError("only boolean, integer and floating-point columns of up to 64 bits can be ranked")
+    if column.shape != out.shape:
+        raise ValueError("columns to rank are one-dimensional, and of one length")
     missing = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else None
     values = np.ma.getdata(column)
     if values.size >= 2 * BUCKET:
-        return _in_buckets(out, values, missing, work, memory)
+        return _rank_in_buckets(out, values, missing, work, memory)
     tally = _Tally(values.size if missing is None else values.size - int(missing.sum()))
     if missing is None:
-        tally.add(_place(out, values, work), values.size)
+        tally.add(_rank_at_once(out, values, work), values.size)
     else:
         x = np.zeros(values.size, dtype=np.int32)
         if tally.present:
-            ranked = np.empty(tally.present, dtype=np.int32)
-            tally.add(_place(ranked, values[~missing], work), tally.present)
-            x[~missing] = ranked
+            present = np.empty(tally.present, dtype=np.int32)
+            tally.add(_rank_at_once(present, values[~missing], work), tally.present)
+            x[~missing] = present
         out[:] = x
     return tally.groups(values.size)
 
@@ -152,10 +139,11 @@ class _Tally:
     def groups(self, n: int) -> Groups:
         """Return the groups of all n rows, the others of which have no value."""
         skewness = skewness_of(self.present, *map(float, self._sums)) if self.present else 0.0
-        return Groups(tuple(sorted(self._sizes.items())), skewness).with_gaps(n - self.present)
+        skewness *= math.sqrt(n / max(1, self.present))
+        return Groups(tuple(sorted(self._sizes.items())), skewness, n - self.present)
 
 
-def _place(
+def _rank_at_once(
     out: NDArray[np.int32], column: NDArray[Any], work: _Work, before: int = 0, n: int = 0
 ) -> NDArray[np.int64] | None:
     """Write the x of some of n rows, all if it is 0, into `out`; `before` rows have lower values than these.
@@ -166,8 +154,12 @@ def _place(
     """
     m = column.size
     lowest = 2 * before - (n or m)
-    codes, keys, spare = work.room(m)
-    _encode(column, codes, spare)
+    codes, keys, spare = work.arrays(m)
+    ordered = _ordered(column, work)  # in `codes`
+    codes -= ordered.min().view(np.uint64)
+    # Without the low bits that are 0 in all, whole numbers in floating point, and flags, can be counted.
+    bits = int(np.bitwise_or.reduce(codes))
+    codes >>= np.uint64(max(0, (bits & -bits).bit_length() - 1))
     span = int(codes.max())
     if span <= m:  # few different values: count them
         sizes = np.bincount(codes.view(np.int64))
@@ -186,12 +178,12 @@ def _place(
     keys &= (np.uint64(1) << width) - np.uint64(1)
     rows = keys.view(np.int64)
     if dropped and tied.any():  # equal, or different in the dropped bits alone
-        at = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-        values = codes[rows[at]]
+        places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        values = codes[rows[places]]
         if (values[1:] < values[:-1]).any():
             order = np.argsort(values)
-            rows[at], values = rows[at][order], values[order]
-        tied[at[:-1]] &= values[1:] == values[:-1]
+            rows[places], values = rows[places][order], values[order]
+        tied[places[:-1]] &= values[1:] == values[:-1]
     x = codes.view(np.int32)[:m]  # not in `out`, where that is on a disk: rows come in any order
     if not tied.any():
         x[rows] = np.arange(lowest + 1, lowest + 2 * m, 2, dtype=np.int32)
@@ -204,21 +196,22 @@ def _place(
     return sizes
 
 
-def _in_buckets(
+def _rank_in_buckets(
     out: NDArray[np.int32],
     column: NDArray[Any],
     missing: NDArray[np.bool_] | None,
     work: _Work,
     memory: Memory,
 ) -> Groups:
+    """Do what `_rank_into` does for a long column of which `missing` cells, if any, have no value."""
     n, parts = column.size, [*blocks(column.size, _BLOCK)]
-    cuts = _cuts(column, missing)
+    cuts = _cuts(column, missing, work)
     bucket = memory.zeros((n,), np.uint8)  # of each row; the last one takes missing cells
     # The codes of each block in the order of their buckets, and where in it each bucket ends.
     arranged, ends = memory.zeros((n,), np.int64), np.empty((len(parts), len(cuts) + 2), np.int64)
     for part, end in zip(parts, ends, strict=True):
-        codes = _ordered(column[part])
-        of_row = _bucket(codes, cuts)
+        codes = _ordered(column[part], work)
+        of_row = _buckets(codes, cuts)
         if missing is not None:
             of_row[missing[part]] = len(cuts) + 1
         bucket[part], end[:] = of_row, np.cumsum(np.bincount(of_row, minlength=len(end)))
@@ -232,20 +225,20 @@ def _in_buckets(
         codes = np.concatenate([arranged[a : a + m] for a, m in zip(start, size, strict=True)])
         x = np.zeros(codes.size, np.int32)
         if codes.size and before < tally.present:
-            tally.add(_place(x, codes, work, before, tally.present), codes.size, before)
+            tally.add(_rank_at_once(x, codes, work, before, tally.present), codes.size, before)
         before += codes.size
-        for a, m, ranked in zip(start, size, np.split(x, np.cumsum(size)[:-1]), strict=True):
-            x_of[2 * a : 2 * a + m] = ranked
+        for a, m, ranks in zip(start, size, np.split(x, np.cumsum(size)[:-1]), strict=True):
+            x_of[2 * a : 2 * a + m] = ranks
     for part, start, size in zip(parts, starts, sizes, strict=True):
         x = np.empty(part.stop - part.start, np.int32)
-        ranked = np.concatenate([x_of[2 * a : 2 * a + m] for a, m in zip(start, size, strict=True)])
-        x[np.argsort(bucket[part], kind="stable")] = ranked
+        ranks = np.concatenate([x_of[2 * a : 2 * a + m] for a, m in zip(start, size, strict=True)])
+        x[np.argsort(bucket[part], kind="stable")] = ranks
         out[part] = x
     return tally.groups(n)
 
 
-def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-    """Choose the codes at which buckets begin, all but the first, ascending and different.
+def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None, work: _Work) -> NDArray[np.int64]:
+    """Return the codes at which buckets begin, all but the first, ascending and different.
 
     A value that makes up more than a bucket gets a bucket of its own.
     """
@@ -255,14 +248,14 @@ def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None) -> NDArray[np
     rows = rows if missing is None else rows[~missing[rows]]
     if not len(rows):
         return np.empty(0, np.int64)
-    sample, count = np.sort(_ordered(column[rows])), min(_MOST_BUCKETS, -(-n // BUCKET))
+    sample, count = np.sort(_ordered(column[rows], work)), min(_MOST_BUCKETS, -(-n // BUCKET))
     cuts = sample[np.arange(1, count) * len(sample) // count]
     heavy = cuts[1:][cuts[1:] == cuts[:-1]]
     return np.unique(np.concatenate((cuts, heavy[heavy < _LAST] + 1)))
 
 
-def _bucket(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Count for each code the cuts that are not above it; with few cuts faster than a binary search."""
+def _buckets(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return for each code how many cuts are not above it; with few cuts faster than a binary search."""
     buckets = np.zeros(codes.size, np.uint8)
     for part in blocks(codes.size, 1 << 15):  # small enough to stay in a cache
         for cut in cuts:
@@ -270,38 +263,23 @@ def _bucket(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uin
     return buckets
 
 
-def _ordered(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Return integers in the order of a column's values, equal for equal ones alone."""
-    if column.dtype.kind == "u":
-        return (column.astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
-    if column.dtype.kind != "f":
-        return column.astype(np.int64)
-    codes = np.empty(column.size, np.uint64)
-    _of_reals(column, codes, np.empty_like(codes))
-    return codes.view(np.int64)
+def _ordered(column: NDArray[Any], work: _Work) -> NDArray[np.int64]:
+    """Return integers in the order of a column's values, equal for equal ones alone.
 
-
-def _of_reals(column: NDArray[Any], codes: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
-    values = codes.view(np.float64)
-    np.add(column, 0.0, out=values)  # makes -0.0 the 0.0 that it equals
-    if np.isnan(values.max()):
-        raise ValueError("a column with NaN cannot be ranked")
-    np.right_shift(codes.view(np.int64), 63, out=spare.view(np.int64))
-    spare &= np.uint64(2**63 - 1)
-    codes ^= spare  # IEEE 754 is in order by sign and magnitude
-
-
-def _encode(column: NDArray[Any], codes: NDArray[np.uint64], spare: NDArray[np.uint64]) -> None:
-    """Fill `codes` with integers from 0 in the order of a column's values, equal for equal ones alone.
-
-    They are small where values are: the low bits that are zero in all differences are taken off, so that
-    whole numbers held as floats, and flags above all, have codes to count with.
+    They are in the thread's array of codes (`_Work`), until it is used again.
     """
-    ordered = codes.view(np.uint64 if column.dtype.kind == "u" else np.int64)
-    if column.dtype.kind == "f":
-        _of_reals(column, codes, spare)
+    codes, _, spare = work.arrays(column.size)
+    ordered: NDArray[np.int64] = codes.view(np.int64)
+    if column.dtype.kind == "u":
+        np.bitwise_xor(column, _SIGN, out=codes)
+    elif column.dtype.kind == "f":
+        values = codes.view(np.float64)
+        np.add(column, 0.0, out=values)  # makes -0.0 the 0.0 that it equals
+        if np.isnan(values.max()):
+            raise ValueError("a column with NaN cannot be ranked")
+        np.right_shift(ordered, 63, out=spare.view(np.int64))
+        spare &= ~_SIGN
+        codes ^= spare  # IEEE 754 is in order by sign and magnitude
     else:
         ordered[:] = column
-    codes -= ordered.min().view(np.uint64)
-    used = int(np.bitwise_or.reduce(codes))
-    codes >>= np.uint64(max(0, (used & -used).bit_length() - 1))
+    return ordered

@@ -47,11 +47,6 @@ class Groups:
     #: How many cells are missing.
     gaps: int = 0
 
-    def with_gaps(self, gaps: int) -> Groups:
-        """Return the groups of a column that has missing cells besides."""
-        present = self.n
-        return Groups(self.how_many, self.skewness * math.sqrt((present + gaps) / max(1, present)), gaps)
-
     @property
     def n(self) -> int:
         """Number of rows."""

@@ -33,7 +33,7 @@ from mpc_spearman.data.categories import CategoryFlags, flags_of
 from mpc_spearman.data.choice import choose, flag_of, without_names
 from mpc_spearman.data.combine import IdRows
 from mpc_spearman.data.gaps import costs
-from mpc_spearman.data.ranking import Place, rank_columns
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.refusals import Unusable, at, at_rows, count_of, listed, show
 from mpc_spearman.data.source import Source
@@ -131,12 +131,17 @@ class Table:
         return np.ma.masked_array(values, missing) if has_gaps else values
 
     def ranks(
-        self, *, workers: int = 1, tick: Callable[[], None] = lambda: None, place: Place | None = None
+        self,
+        *,
+        workers: int = 1,
+        tick: Callable[[], None] = lambda: None,
+        matrix: npt.NDArray[np.int32] | None = None,
     ) -> Ranks:
         """Rank all columns, the features and then the covariates; see `rank_columns`."""
         count, memory = len(self.ranked), self.source.memory
-        columns = map(self.column, range(count))
-        return rank_columns(columns, count, workers=workers, tick=tick, place=place, memory=memory)
+        if matrix is None:
+            matrix = memory.zeros((count, self.n), np.int32)
+        return rank_columns(map(self.column, range(count)), matrix, workers=workers, tick=tick, memory=memory)
 
     def take(self, rows: Rows) -> Table:
         """Return the table of these rows, in this order. No column is read for it."""

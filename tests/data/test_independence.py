@@ -34,6 +34,6 @@ SHUFFLED = PERSONS[:, RNG.permutation(N)]
     ],
 )
 def test_rows_of_the_same_persons_are_noticed(columns: np.ndarray, said: list[str]) -> None:
-    ranks = rank_columns(iter(columns), len(columns))
+    ranks = rank_columns(columns)
     found = row_cautions(ranks, tuple(f"c{i}" for i in range(len(columns))))
     assert [word for word in ("repeat", "runs") if any(word in text for text in found)] == said

@@ -15,7 +15,6 @@ import pytest
 from mpc_spearman.config import load_plan
 from mpc_spearman.config.parties import TargetParty
 from mpc_spearman.data.kept import KeptRanks
-from mpc_spearman.data.ranking import Place
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table, read_table
 from mpc_spearman.errors import OutputError, PlanError
@@ -55,10 +54,10 @@ class Owner:
         assert own.table is not None
         table = take(read_table(own.name, own.table, own, rows=limit))
 
-        def rank(table: Table, place: Place) -> Ranks:
+        def rank(table: Table, matrix: np.ndarray) -> Ranks:
             self.ranked += 1
             meanwhile()
-            return table.ranks(place=place)
+            return table.ranks(matrix=matrix)
 
         return kept.ranks(table, rank, self.said.append), table
 

@@ -88,7 +88,7 @@ def test_long_columns_of_every_kind_are_ranked_as_by_scipy(workers):
         np.where(fine, 2.0**coarse, 1 + fine * 2.0**-52),
         np.where(fine > 1, rng.standard_normal(n), 1e300 * (1 + fine * 2.0**-52)),
     ]
-    ranks = rank_columns(iter(table), len(table), workers=workers)
+    ranks = rank_columns(table, workers=workers)
     for x, groups, column in zip(ranks.matrix, ranks.groups, table, strict=True):
         np.testing.assert_array_equal(x, 2 * rankdata(column) - (n + 1))
         sizes = np.unique(column, return_counts=True)[1]
@@ -108,7 +108,7 @@ def test_no_more_columns_are_held_than_workers_need():
             yield column
             del column
 
-    rank_columns(columns(), 12, workers=2)
+    rank_columns(columns(), np.empty((12, 1000), np.int32), workers=2)
     assert most <= 4
 
 
@@ -166,7 +166,7 @@ def test_what_tick_raises_ends_the_ranking(workers):
         raise InterruptedError("a peer is gone")
 
     with pytest.raises(InterruptedError):
-        rank_columns(columns(), 50, workers=workers, tick=tick)
+        rank_columns(columns(), np.empty((50, 10), np.int32), workers=workers, tick=tick)
     assert len(taken) <= workers + 1  # those under way, not all the others
 
 
