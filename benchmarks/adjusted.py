@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import measuring
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.adjusted import adjusted
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels import level_of
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.scales import deviations
@@ -29,90 +27,72 @@ from mpc_spearman.statistics.columns import Columns, Floats
 from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues
 
-PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 COLUMNS, TABLES = 20, {500: 60, 5_000: 30, 50_000: 6}
 Draw = Callable[[Floats, Floats, np.random.Generator], Floats]
 
 
-def _latent(age: Floats, sex: Floats, rng: np.random.Generator) -> Floats:
+def _related(age: Floats, sex: Floats, rng: np.random.Generator) -> Floats:
     return 0.7 * age + np.sqrt(0.51) * rng.normal(size=len(age))
 
 
 #: How a column is drawn, given age and sex.
 KINDS: dict[str, Draw] = {
-    "normal, r = 0.7": _latent,
+    "normal, r = 0.7": _related,
     "of age and sex": lambda age, sex, rng: 0.5 * age + sex + 0.8 * rng.normal(size=len(age)),
-    "flags of 50 %": lambda age, sex, rng: _latent(age, sex, rng) > 0,
-    "flags of 5 %": lambda age, sex, rng: _latent(age, sex, rng) > 1.645,
+    "flags of 50 %": lambda age, sex, rng: _related(age, sex, rng) > 0,
+    "flags of 5 %": lambda age, sex, rng: _related(age, sex, rng) > 1.645,
     "weakly related flags of 5 %": lambda age, sex, rng: 0.3 * age + rng.normal(size=len(age)) > 1.72,
     "U-shaped": lambda age, sex, rng: age**2 + rng.normal(size=len(age)),
     "unequal variances": lambda age, sex, rng: np.exp(0.7 * age + 0.3 * sex) * rng.normal(size=len(age)),
     "unrelated": lambda age, sex, rng: rng.normal(size=len(age)),
 }
-_PLAN = load_plan(
+TESTS = ("not adjusted", "adjusted, as if equal", "adjusted", "one side adjusted", "adjusted, with noise")
+PLAN = load_plan(
     measuring.plan(results={"target": "coefficients", "precision": "statistical"}, reveal="coefficients")
 )
 
 
-def main() -> None:
-    """Measure all kinds; print, or write, the table."""
-    options = measuring.parser(__doc__).parse_args()
-    tests = ("not adjusted", "adjusted, as if equal", "adjusted", "one side adjusted", "adjusted, with noise")
-    heads = ("columns", "rows", *(f"{test}: 0.05, 0.01" for test in tests))
-    lines = [measured(kind, n) for kind, n in product(KINDS, TABLES)]
-    measuring.show(measuring.table(heads, lines), __file__, write=options.write, page=PAGE)
+def text() -> str:
+    """Return the table of all kinds and numbers of rows."""
+    lines = []
+    for kind, n in product(KINDS, TABLES):
+        rng = np.random.default_rng([[*KINDS].index(kind), n])
+        by_test = zip(*(pvalues_of_tables(kind, n, rng) for _ in range(TABLES[n])), strict=True)
+        p = [np.concatenate(parts) for parts in by_test]
+        lines.append((kind, f"{n:,}", *(f"{np.mean(q <= 0.05):.1%}, {np.mean(q <= 0.01):.1%}" for q in p)))
+    return measuring.table(("columns", "rows", *(f"{test}: 0.05, 0.01" for test in TESTS)), lines)
 
 
-def measured(kind: str, n: int) -> tuple[str, ...]:
-    """Return a line of the table."""
-    rng = np.random.default_rng([[*KINDS].index(kind), n])
-    tests = [many(kind, n, rng) for _ in range(TABLES[n])]
-    shares = [
-        tuple(np.nanmean(np.concatenate(p) <= level) for level in (0.05, 0.01))
-        for p in zip(*tests, strict=True)
-    ]
-    return kind, f"{n:,}", *(f"{at_5:.1%}, {at_1:.1%}" for at_5, at_1 in shares)
-
-
-def many(kind: str, n: int, rng: np.random.Generator) -> list[Floats]:
-    """Return p-values of all pairs of columns of two tables, by each test."""
+def pvalues_of_tables(kind: str, n: int, rng: np.random.Generator) -> list[Floats]:
+    """Return p-values of all pairs of columns of two tables, by each of the `TESTS`."""
     age, sex = rng.normal(size=n), (rng.random(n) < 0.5).astype(np.float64)
-    raw, residuals, known, scales = [], [], [], []
+    level = level_of(PLAN)
+    raw_units, residual_units, of_raw, of_residuals, scales = [], [], [], [], []
     for role in (Role.SOURCE, Role.TARGET):
-        columns = [KINDS[kind](age, sex, rng) for _ in range(COLUMNS)]
-        ranks = rank_columns([*columns, age, sex])
-        own = adjusted(ranks, 2)
-        raw.append(ranks.first(COLUMNS))
-        residuals.append(own)
-        level = level_of(_PLAN)
-        stated = level.statements(own, role, np.ones(COLUMNS))
+        ranks = rank_columns([*(KINDS[kind](age, sex, rng) for _ in range(COLUMNS)), age, sex])
+        raw, residuals = ranks.first(COLUMNS), adjusted(ranks, 2)
+        stated = level.statements(residuals, role, np.ones(COLUMNS))
         fitted = np.full(COLUMNS, stated.fitted)
-        known.append(replace(Columns.of(own), unequal=stated.unequal, fitted=fitted))
+        raw_units.append(measuring.unit_vectors(raw))
+        residual_units.append(measuring.unit_vectors(residuals))
+        of_raw.append(Columns.of(raw))
+        of_residuals.append(replace(Columns.of(residuals), unequal=stated.unequal, fitted=fitted))
         scales.append(level.grid(role, "ranges", n, COLUMNS, stated.defined).scales(stated.vectors))
-    s = deviations(*scales, _PLAN.privacy.loss)
-    rho = coefficients(*residuals)
-    equal = [replace(one, unequal=np.ones(COLUMNS)) for one in known]
-    of_raw = [Columns.of(ranks) for ranks in raw]
-    one_side = coefficients(raw[0], residuals[1])
+
+    def tested(rho: Floats, source: Columns, target: Columns, noise: Floats | float = 0.0) -> Floats:
+        return pvalues(rho, Pairs(n, source.rows, target, noise=noise)).ravel()
+
+    rho = residual_units[0] @ residual_units[1].T
+    as_if_equal = [replace(columns, unequal=np.ones(COLUMNS)) for columns in of_residuals]
+    noise = deviations(*scales, PLAN.privacy.loss)
     return [
-        tested(coefficients(*raw), n, *of_raw, 0.0),
-        tested(rho, n, *equal, 0.0),
-        tested(rho, n, *known, 0.0),
-        tested(one_side, n, of_raw[0], known[1], 0.0),
-        tested(rho + s * rng.normal(size=s.shape), n, *known, s),
+        tested(raw_units[0] @ raw_units[1].T, *of_raw),
+        tested(rho, *as_if_equal),
+        tested(rho, *of_residuals),
+        tested(raw_units[0] @ residual_units[1].T, of_raw[0], of_residuals[1]),
+        tested(rho + noise * rng.normal(size=noise.shape), *of_residuals, noise),
     ]
-
-
-def coefficients(source: Ranks, target: Ranks) -> Floats:
-    """Correlate all columns of two sides."""
-    units = [side.matrix / np.sqrt(np.array(side.squares, dtype=float))[:, None] for side in (source, target)]
-    return np.asarray(units[0] @ units[1].T)
-
-
-def tested(rho: Floats, n: int, source: Columns, target: Columns, noise: Floats | float) -> Floats:
-    """Return p-values of coefficients."""
-    return pvalues(rho, Pairs(n, source.rows, target, noise=noise)).ravel()
 
 
 if __name__ == "__main__":
-    main()
+    measuring.publish(text, "statistics-checks.md")

@@ -20,11 +20,13 @@ from rich.filesize import decimal
 from mpc_spearman.comparison import per_run
 from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.sweep import measure
-from mpc_spearman.comparison.variants import Size, Variant, variants
+from mpc_spearman.comparison.variants import Size, variants
 from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.units import human_seconds
 
 REPEATS = 3
+#: How the figures are shown: time, bytes and memory.
+UNITS = (human_seconds, decimal, decimal)
 #: Plans, and at which sizes each is tried.
 MPC = (Size(600_000, 20, 20), Size(400_000, 50, 50))
 BFV = (Size(40_000, 10, 10), Size(60_000, 20, 5))
@@ -38,29 +40,28 @@ PLANS: tuple[tuple[dict[str, Any], tuple[Size, ...]], ...] = (
 )
 
 
-def main() -> None:
-    """Measure everything and print, or write, the table."""
-    options = measuring.parser(__doc__).parse_args()
-    rows, off = [], []
+def text() -> str:
+    """Return the table of all plans and sizes."""
+    lines, deviations = [], []
     with ForkServer() as server:
         for settings, sizes in PLANS:
             (variant,) = variants([measuring.plan(**settings)])
             for size in sizes:
                 print(f"{variant}, {size}", file=sys.stderr, flush=True)
-                found = figures(estimate(variant, size, server=server).table)
-                cells, apart = compared(found, measured(variant, size, server))
-                rows.append(
-                    [f"{variant.scheme}, {variant.plan.reveal}", str(size).replace(" columns", ""), *cells]
-                )
-                off += apart
-                print(*cells, file=sys.stderr, sep=", ", flush=True)
+                estimated = figures(estimate(variant, size, server=server).table)
+                runs = [figures(measure(variant, size, server=server)) for _ in range(REPEATS)]
+                cells = [f"{variant.scheme}, {variant.plan.reveal}", str(size).replace(" columns", "")]
+                for guess, values, shown in zip(estimated, zip(*runs, strict=True), UNITS, strict=True):
+                    median = statistics.median(values)
+                    deviations.append(guess / median - 1)
+                    cells += [f"{shown(guess)} / {shown(median)}", f"{deviations[-1]:+.0%}"]
+                lines.append(cells)
     heads = ["plan", "size", "time", "off", "sent in all", "off", "memory", "off"]
-    middle = statistics.median(map(abs, off))
-    line = measuring.environment("torch", "numpy")
-    about = (
-        f"Half of the figures are within {middle:.0%}. Estimated / measured, the median of {REPEATS}; {line}"
+    middle = statistics.median(map(abs, deviations))
+    return (
+        f"{measuring.table(heads, lines)}\nHalf of the figures are within {middle:.0%}. "
+        f"Estimated / measured, the median of {REPEATS}; {measuring.environment('torch', 'numpy')}\n"
     )
-    measuring.show(f"{measuring.table(heads, rows)}\n{about}\n", __file__, write=options.write)
 
 
 def figures(table: pd.DataFrame) -> tuple[float, float, float]:
@@ -69,20 +70,5 @@ def figures(table: pd.DataFrame) -> tuple[float, float, float]:
     return run["seconds"], run["bytes"], float(table.loc[table["party"] != "C", "memory"].max())
 
 
-def compared(one: tuple[float, ...], other: tuple[float, ...]) -> tuple[list[str], list[float]]:
-    """Put estimated and measured figures side by side; return cells, and by how much each is off."""
-    cells, off = [], []
-    for a, b, shown in zip(one, other, (human_seconds, decimal, decimal), strict=True):
-        off.append(a / b - 1)
-        cells += [f"{shown(a)} / {shown(b)}", f"{off[-1]:+.0%}"]
-    return cells, off
-
-
-def measured(variant: Variant, size: Size, server: ForkServer) -> tuple[float, ...]:
-    """Run, and take the median of each figure."""
-    found = [figures(measure(variant, size, server=server)) for _ in range(REPEATS)]
-    return tuple(map(statistics.median, zip(*found, strict=True)))
-
-
 if __name__ == "__main__":
-    main()
+    measuring.publish(text)

@@ -13,22 +13,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import measuring
 import numpy as np
-from scipy.stats import rankdata
 
 from mpc_spearman.config import Plan, load_plan
+from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.strengths import Strengths
 from mpc_spearman.findings.tables import Labels
 from mpc_spearman.levels import findings_of
 from mpc_spearman.statistics import estimators
+from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.statistics.mean_squares import from_noisy
 
-PAGE = Path(__file__).parents[1] / "docs" / "statistics-checks.md"
 #: Rows, columns a side, and how many tables; noise in standard errors.
 SIZES, NOISE = ((200, 5, 1000), (2000, 20, 200)), (0.0, 2.0)
 NOTHING = re.compile(
@@ -45,44 +45,35 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def main() -> None:
-    """Count and print, or write, the table."""
-    options, rows = measuring.parser(__doc__).parse_args(), []
-    for grant, settings in KINDS:
-        for n, m, tables in SIZES:
-            cells = [counted(grant, settings, n, m, tables, noise) for noise in NOISE]
-            name = ", ".join([grant, *(f"{key}: {value}" for key, value in settings.items())])
-            rows.append(
-                (name, f"{n:,}, {m} × {m}", *(share for both in zip(*cells, strict=True) for share in both))
-            )
-    noise = [f"with {each:g} s.e. of noise" if each else "exact" for each in NOISE]
-    heads = (
-        "results",
-        "rows, columns",
-        *(f"{what}, {each}" for what in ("headline", "ranking") for each in noise),
-    )
-    measuring.show(measuring.table(heads, rows), __file__, write=options.write, page=PAGE)
-
-
-def counted(
-    grant: str, settings: Mapping[str, Any], n: int, m: int, tables: int, noise: float
-) -> tuple[str, str]:
-    """Return how often a headline, and how often a ranking, claims something."""
-    if "strongest" in settings and not noise:
-        return "", ""
-    has_ranking = grant != "canonical" and "strongest" not in settings  # with tests
-    rng = np.random.default_rng([n, m])
-    made = [copy(grant, settings, n, m, noise, rng) for _ in range(tables)]
-    headlines = np.mean([NOTHING.search(one.headline()) is None for one in made])
-    orders = [claimed_order(one) for one in made]
-    return f"{headlines:.1%}", f"{np.mean(orders):.1%}" if has_ranking else ""
+def text() -> str:
+    """Return the table of all kinds and sizes."""
+    lines = []
+    for (grant, settings), (n, m, tables) in product(KINDS, SIZES):
+        headlines, rankings = [], []
+        for noise in NOISE:
+            rng = np.random.default_rng([n, m])
+            listed = "strongest" in settings
+            if listed and not noise:
+                headlines.append("")
+                rankings.append("")
+                continue
+            copies = [copy(grant, settings, n, m, noise, rng) for _ in range(tables)]
+            claims = [NOTHING.search(findings.headline()) is None for findings in copies]
+            orders = [claimed_order(findings) for findings in copies]
+            headlines.append(f"{np.mean(claims):.1%}")
+            rankings.append(f"{np.mean(orders):.1%}" if grant != "canonical" and not listed else "")
+        name = ", ".join([grant, *(f"{key}: {value}" for key, value in settings.items())])
+        lines.append((name, f"{n:,}, {m} × {m}", *headlines, *rankings))
+    kinds = [f"with {noise:g} s.e. of noise" if noise else "exact" for noise in NOISE]
+    claims = [f"{claim}, {kind}" for claim in ("headline", "ranking") for kind in kinds]
+    return measuring.table(("results", "rows, columns", *claims), lines)
 
 
 def claimed_order(findings: Findings) -> bool:
     """Return whether there is a ranking that is not said to be chance or noise."""
     sections = [findings.ranked()] if isinstance(findings, Strengths) else findings.sections()
-    ranked = [one for one in sections if one.table and "position" in one.table.columns]
-    return any(not one.lead.startswith("The order is mostly") for one in ranked)
+    rankings = [section for section in sections if section.table and "position" in section.table.columns]
+    return any(not ranking.lead.startswith("The order is mostly") for ranking in rankings)
 
 
 def copy(
@@ -93,7 +84,7 @@ def copy(
     k = above.pop("strongest", None)
     results = {"target": grant, "precision": "statistical" if ratio else "exact", "strongest": k}
     plan = load_plan(measuring.plan(reveal=reveal, results=results, **above))
-    x, y = (_ranks(rng.standard_normal((m, n))) for _ in range(2))
+    x, y = (units(rng.standard_normal((m, n))) for _ in range(2))
     names = [f"f{j}" for j in range(m)]
     labels = Labels([("A", f"e{j}") for j in range(m)], names)
     numbers = {"coefficients": _coefficients, "strengths": _strengths}.get(grant, _whitened)
@@ -102,43 +93,42 @@ def copy(
     )
 
 
-def _ranks(columns: np.ndarray) -> np.ndarray:
-    ranks = rankdata(columns, axis=1) - (columns.shape[1] + 1) / 2
-    return np.asarray(ranks / np.linalg.norm(ranks, axis=1, keepdims=True))
+def units(columns: Floats) -> Floats:
+    """Return ranks of columns as vectors of length 1, (m, n)."""
+    return measuring.unit_vectors(rank_columns(list(columns)))
 
 
-def _coefficients(
-    x: np.ndarray, y: np.ndarray, s: float, plan: Plan, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
+def _coefficients(x: Floats, y: Floats, s: float, plan: Plan, rng: np.random.Generator) -> dict[str, Any]:
     rho, n = x @ y.T, x.shape[1]
     noise = np.full(rho.shape, s)
     if (k := plan.results.strongest) is not None:  # the choice has Gumbel noise of about the same size
         scores = np.abs(rho) + s * rng.gumbel(size=rho.shape)
         rho[scores < np.sort(scores.ravel())[-k]] = math.nan
     rho = rho + s * rng.standard_normal(rho.shape)
+    strengths, counts = estimators.strengths(rho, plan.strength)
+    ranked, noises = strengths, {}
     if s:
-        mu, counts, ranked = from_noisy(rho, noise, n, plan.strength, plan.estimator)
-    else:
-        mu, counts = estimators.strengths(rho, plan.strength)
-        ranked = mu
-    kinds = {"ties": int, "skewness": float, "gaps": float}  # of columns without ties
+        strengths, counts, ranked = from_noisy(rho, noise, n, plan.strength, plan.estimator)
+        noises = {"noise": noise, "strengths_noise": np.full(len(y), s / math.sqrt(len(x)))}
+    # of columns without ties
+    kinds = {"ties": int, "skewness": float, "gaps": float}
     sides = {
-        f"{side}_{what}": np.zeros(len(rho), dtype=kind)
+        f"{side}_{fact}": np.zeros(len(rho), dtype=kind)
         for side in ("source", "target")
-        for what, kind in kinds.items()
+        for fact, kind in kinds.items()
     }
     return {
         "coefficients": rho,
-        "strengths": mu,
+        "strengths": strengths,
         "counts": counts,
-        "errors": np.full(len(mu), _length(x, plan.strength) / math.sqrt(n - 1)),
+        "errors": np.full(len(y), _length(x, plan.strength) / math.sqrt(n - 1)),
         "positions": estimators.positions(ranked, plan.order),
         **sides,
-        **({"noise": noise, "strengths_noise": np.full(len(mu), s / math.sqrt(len(x)))} if s else {}),
+        **noises,
     }
 
 
-def _length(x: np.ndarray, strength: str) -> float:
+def _length(x: Floats, strength: str) -> float:
     """Return how much a mean over these columns varies, in standard errors of a coefficient."""
     if strength == "mean":
         return float(np.linalg.norm(x.mean(axis=0)))
@@ -146,42 +136,31 @@ def _length(x: np.ndarray, strength: str) -> float:
     return float(np.sqrt((2 / np.pi * (np.sqrt(1 - c**2) + c * np.arcsin(c) - 1)).sum())) / len(x)
 
 
-def _strengths(
-    x: np.ndarray, y: np.ndarray, s: float, plan: Plan, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    mu, length = (x @ y.T).mean(axis=0), _length(x, "mean")
-    noise = np.full(len(mu), s * length)
-    mu = mu + noise * rng.standard_normal(len(mu))
+def _strengths(x: Floats, y: Floats, s: float, plan: Plan, rng: np.random.Generator) -> dict[str, Any]:
+    length = _length(x, "mean")
+    noise = np.full(len(y), s * length)
+    strengths = (x @ y.T).mean(axis=0) + noise * rng.standard_normal(len(y))
     return {
-        "strengths": mu,
-        "counts": np.full(len(mu), len(x)),
-        "errors": np.full(len(mu), length / math.sqrt(x.shape[1] - 1)),
-        "positions": estimators.positions(mu, plan.order),
+        "strengths": strengths,
+        "counts": np.full(len(y), len(x)),
+        "errors": np.full(len(y), length / math.sqrt(x.shape[1] - 1)),
+        "positions": estimators.positions(strengths, plan.order),
         **({"strengths_noise": noise} if s else {}),
     }
 
 
-def _whitened(
-    x: np.ndarray, y: np.ndarray, s: float, plan: Plan, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
+def _whitened(x: Floats, y: Floats, s: float, plan: Plan, rng: np.random.Generator) -> dict[str, Any]:
     """Return the numbers of `explained` or `canonical`, from products of whitened columns."""
-    m, both = len(x), plan.reveal == "canonical"
-    white = np.linalg.qr(x.T)[0].T
-    z = white @ (np.linalg.qr(y.T)[0].T if both else y).T
+    m, kept = len(x), np.array([len(x)])
+    white_x, white_y = (np.linalg.qr(side.T)[0].T for side in (x, y))
+    z = white_x @ (white_y if plan.reveal == "canonical" else y).T
     z = z + s * rng.standard_normal(z.shape)
-    kept = np.array([m])
-    if both:
-        value = np.linalg.svd(z, compute_uv=False)[None]
-        return {
-            "canonical": value,
-            "canonical_noise": np.array([s]),
-            "kept": kept,
-            "kept_target": kept,
-            "gaps": np.zeros(1),
-        }
+    if plan.reveal == "canonical":
+        values = {"canonical": np.linalg.svd(z, compute_uv=False)[None], "canonical_noise": np.array([s])}
+        return {**values, "kept": kept, "kept_target": kept, "gaps": np.zeros(1)}
     r2 = np.square(z).sum(axis=0)[None] - m * s * s
     return {"explained": r2, "explained_noise": np.full(r2.shape, s), "kept": kept, "gaps": np.zeros((1, 1))}
 
 
 if __name__ == "__main__":
-    main()
+    measuring.publish(text, "statistics-checks.md")

@@ -1,7 +1,7 @@
-"""What the benchmarks share: ways measured in turn, the environment in a line, and tables put into pages.
+"""What the benchmarks share: their command, ways measured in turn, tables, and the environment in a sentence.
 
 A figure is the median of several, and a ratio that of two ways that took turns in one sitting, so that both
-had the same machine, whatever else it did. The line says what machine that was, and how busy.
+had the same machine, whatever else it did. The sentence says what machine that was, and how busy.
 """
 
 from __future__ import annotations
@@ -15,22 +15,45 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
+from rich.filesize import decimal
+
+from mpc_spearman import Result
 from mpc_spearman.comparison.table import machine
+from mpc_spearman.data.ranks import Ranks
+from mpc_spearman.results.costs import totals
+from mpc_spearman.statistics.columns import Floats
+
+Outcome = TypeVar("Outcome")
 
 ROOT = Path(__file__).parents[1]
-COSTS = ROOT / "docs" / "costs.md"
 REPEATS = 5
+_LOAD = os.getloadavg()[0]  # before anything is measured
 _END = "<!-- end of what is made -->\n"
 
 
-def parser(doc: str | None, *, writes: bool = True) -> argparse.ArgumentParser:
-    """Return a parser for a benchmark's options; with ``--write``, unless it writes nothing."""
-    options = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    if writes:
-        options.add_argument("--write", action="store_true", help="put the table into its page")
-    return options
+def publish(text: Callable[..., str], page: str = "costs.md", **numbers: str) -> None:
+    """Run the command of a benchmark: print its text; with ``--write``, put it into a page of docs/.
+
+    `text` measures and returns it, with a line end. The command's line in the page says where it belongs.
+    Further options, which are whole numbers, go to `text` by name; `numbers` has the help of each.
+    """
+    script: Any = sys.modules["__main__"]
+    parser = argparse.ArgumentParser(description=script.__doc__.splitlines()[0])
+    parser.add_argument("--write", action="store_true", help=f"put the text into docs/{page}")
+    for name, meaning in numbers.items():
+        parser.add_argument(f"--{name}", type=int, help=meaning)
+    options = vars(parser.parse_args())
+    write = options.pop("write")
+    measured = text(**options)
+    print(measured)
+    if write:
+        path = ROOT / "docs" / page
+        begin = f"<!-- made by: python benchmarks/{Path(script.__file__).name} --write -->\n"
+        before, after = path.read_text(encoding="utf-8").split(begin)
+        path.write_text(before + begin + measured + _END + after.split(_END, 1)[1], encoding="utf-8")
 
 
 def plan(paths: Mapping[str, Path] | None = None, **settings: Any) -> dict[str, Any]:
@@ -43,27 +66,37 @@ def plan(paths: Mapping[str, Path] | None = None, **settings: Any) -> dict[str, 
 
 
 def in_turn(
-    ways: Mapping[str, Callable[[], float]], repeats: int = REPEATS, note: str = ""
-) -> dict[str, float]:
-    """Run all ways one after the other, `repeats` times; return each one's median result, such as seconds.
+    ways: Mapping[str, Callable[[], Outcome]], repeats: int = REPEATS, note: str = ""
+) -> dict[str, list[Outcome]]:
+    """Run all ways one after the other, `repeats` times; return what each of them returned.
 
     `note` says on standard error what is measured.
     """
-    results: dict[str, list[float]] = {name: [] for name in ways}
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in ways}
     for turn in range(1, repeats + 1):
         for name, way in ways.items():
             print(f"{note} {name}, {turn} of {repeats}", file=sys.stderr)
-            results[name].append(way())
-    return {name: statistics.median(values) for name, values in results.items()}
+            outcomes[name].append(way())
+    return outcomes
 
 
-def environment(*packages: str, load: float | None = None) -> str:
-    """Return a sentence with the day, processor, cores, load (now, unless it is given) and versions."""
-    about = machine()
+def median_seconds(runs: Iterable[Result]) -> float:
+    """Return how long runs took after start-up."""
+    return statistics.median(totals(run).seconds for run in runs)
+
+
+def median_memory(runs: Iterable[Result], parties: str = "AB") -> str:
+    """Return the peak memory of the party that took most of these."""
+    peaks = [dict(totals(run).memory) for run in runs]
+    return decimal(int(statistics.median(max(peak[party] for party in parties) for peak in peaks)))
+
+
+def environment(*packages: str) -> str:
+    """Return a sentence with the day, processor, cores, load at the start, and versions."""
+    processor, cores = machine().values()
     versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)]
-    busy = os.getloadavg()[0] if load is None else load
-    where = f"{about['processor']}, {about['cores']} cores with a load of {busy:.1f}"
-    return f"{date.today():%Y-%m-%d}, {where}; {', '.join(versions)}."
+    computer = f"{processor}, {cores} cores with a load of {_LOAD:.1f}"
+    return f"{date.today():%Y-%m-%d}, {computer}; {', '.join(versions)}."
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -72,14 +105,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
-def show(text: str, script: str, *, write: bool, page: Path = COSTS) -> None:
-    """Print a benchmark's text; with `write`, put it into its page, in place of the script's earlier text.
-
-    `text` ends with a line end, and `script` is the benchmark's ``__file__``. In the page, the line with the
-    script's command marks the place.
-    """
-    print(text)
-    if write:
-        begin = f"<!-- made by: python benchmarks/{Path(script).name} --write -->\n"
-        before, rest = page.read_text(encoding="utf-8").split(begin)
-        page.write_text(before + begin + text + _END + rest.split(_END, 1)[1], encoding="utf-8")
+def unit_vectors(ranks: Ranks) -> Floats:
+    """Return ranked columns scaled to length 1, (m, n): coefficients are their inner products."""
+    return np.asarray(ranks.matrix / np.linalg.norm(ranks.matrix, axis=1, keepdims=True))

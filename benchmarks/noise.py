@@ -1,8 +1,8 @@
 """Measure how large the noise of published numbers is, and what is found in spite of it.
 
-    python benchmarks/noise.py [--write] [--real FOLDER]
+    python benchmarks/noise.py [--write]
 
-Tables are the demo's, made-up ones, and real ones of a folder, if it is there. Of made-up tables with
+Tables are the demo's, made-up ones, and real ones of ../shared/data, if it is there. Of made-up tables with
 independent columns, each feature of the target follows one of the source's; blocks of five columns at either
 side follow a trait that both have; or all columns follow one trait. Features follow more or less closely.
 "Before" is noise from scales as they were stated at first: R and D rounded up to powers of 2^(1/4), and D at
@@ -12,7 +12,8 @@ inputs, as foreseen from the scales. `--write` puts both into docs/guarantee.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 import measuring
@@ -20,10 +21,9 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.attacks.guess import mean_scales, scales
-from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, unit
+from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, unit
 from mpc_spearman.config.sections import LOSS
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.levels.foreseen import foresee
 from mpc_spearman.privacy.choice import noise_factor
 from mpc_spearman.privacy.scales import Scales, deviations, input_deviations, untied_range
@@ -31,7 +31,6 @@ from mpc_spearman.statistics.columns import Columns, Flags
 from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
 
-PAGE = Path(__file__).parents[1] / "docs" / "guarantee.md"
 REAL = measuring.ROOT.parent / "shared" / "data"
 KINDS = ("independent", "blocks", "one factor", "flags of 10 %, one factor")
 ROWS, COLUMNS, DRAWS, RATE, TOP = (200, 1000, 5000, 50_000), (5, 20, 50), 100, 0.05, 3
@@ -45,74 +44,57 @@ HEADS = (
     "strongest feature first, before; now",
     "in the first 3",
 )
+HEADS_OF_INPUTS = (
+    "table",
+    "rows × columns of A + B",
+    "noise / s.e. of coefficients",
+    "noise / null sd of strengths",
+    "strongest feature first",
+)
+#: Encoded columns of A and of B.
+Sides = tuple[Ints, Ints]
 
 
-def main() -> None:
-    """Measure all tables and print, or write, what was found."""
-    parser = measuring.parser(__doc__)
-    parser.add_argument("--real", type=Path, default=REAL, help="a folder with tables NAME_hetero_host.csv")
-    options = parser.parse_args()
-    demo = _read(measuring.ROOT / "data" / "insurer.csv"), _read(measuring.ROOT / "data" / "clinic.csv")
-    real = [
-        (file.name.split("_")[0], _read(file), _read(file.with_name(file.name.replace("host", "guest"))))
-        for file in sorted(options.real.glob("*_hetero_host.csv"))
-    ]
-    rows = [measured("the demo", *demo), *(measured(*tables) for tables in [*real, *made_up()])]
-    on_inputs = [inputs("the demo", *demo)]
-    for n in (1000, 10_000, 100_000):
-        on_inputs += [inputs("one factor", *drawn("one factor", n, m)) for m in (5, 50)]
-    heads = (
-        "table",
-        "rows × columns of A + B",
-        "noise / s.e. of coefficients",
-        "noise / null sd of strengths",
-    )
-    text = (
-        f"{measuring.table(HEADS, rows)}\n{measuring.table((*heads, 'strongest feature first'), on_inputs)}"
-    )
-    measuring.show(text, __file__, write=options.write, page=PAGE)
+def text() -> str:
+    """Return both tables."""
+    demo = read(measuring.ROOT / "data" / "insurer.csv"), read(measuring.ROOT / "data" / "clinic.csv")
+    lines = [noise_of_results("the demo", demo)]
+    for file in sorted(REAL.glob("*_hetero_host.csv")):
+        sides = read(file), read(file.with_name(file.name.replace("host", "guest")))
+        lines.append(noise_of_results(file.name.split("_")[0], sides))
+    for kind, m, n in product(KINDS, COLUMNS, ROWS):
+        lines.append(noise_of_results(kind, drawn(kind, n, m)))
+    on_inputs = [noise_on_inputs("the demo", demo)]
+    for n, m in product((1000, 10_000, 100_000), (5, 50)):
+        on_inputs.append(noise_on_inputs("one factor", drawn("one factor", n, m)))
+    return f"{measuring.table(HEADS, lines)}\n{measuring.table(HEADS_OF_INPUTS, on_inputs)}"
 
 
-def _read(path: Path) -> Ranks:
+def read(path: Path) -> Ints:
     """Rank the numeric columns of a file that vary, but for its first, the ids."""
     frame = pd.read_csv(path, index_col=0).select_dtypes("number").dropna(axis=1)
-    return rank_columns(list(frame.loc[:, frame.nunique() > 1].to_numpy().T))
+    return encoded(frame.loc[:, frame.nunique() > 1].to_numpy().T)
 
 
-def _integers(*sides: Ranks) -> list[Ints]:
-    return [side.matrix.astype(np.int64) for side in sides]
-
-
-def made_up() -> Iterator[tuple[str, Ranks, Ranks]]:
-    """Make tables of every kind and size."""
-    for kind in KINDS:
-        for m in COLUMNS:
-            for n in ROWS:
-                yield kind, *drawn(kind, n, m)
-
-
-def drawn(kind: str, n: int, m: int) -> tuple[Ranks, Ranks]:
-    """Make two tables of a kind, n rows and m columns each."""
+def drawn(kind: str, n: int, m: int) -> Sides:
+    """Draw two tables of a kind, n rows and m columns each."""
     rng, weights = np.random.default_rng([KINDS.index(kind), n, m]), np.linspace(0, 0.3, m)
     if kind == "independent":
-        source = rng.standard_normal((m, n))
-        traits, of_source = source, np.zeros(m)
+        traits = source = rng.standard_normal((m, n))
     else:
         count = m // 5 if kind == "blocks" else 1
         traits = rng.standard_normal((count, n))[np.arange(m) * count // m]
-        of_source = np.full(m, 0.5)
-        source = _following(traits, of_source, rng)
-    target = _following(traits, rng.permutation(weights), rng)
-    sides = (source, target)
+        source = following(traits, np.full(m, 0.5), rng)
+    target = following(traits, rng.permutation(weights), rng)
     if kind.startswith("flags"):
-        sides = (source > 1.2816, target > 1.2816)
-    return rank_columns(list(sides[0])), rank_columns(list(sides[1]))
+        return encoded(source > 1.2816), encoded(target > 1.2816)
+    return encoded(source), encoded(target)
 
 
-def _following(traits: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
-    """Make columns with these correlations with traits, (m, n)."""
-    own = np.sqrt(1 - weights**2)[:, None] * rng.standard_normal(traits.shape)
-    return np.asarray(weights[:, None] * traits + own)
+def following(traits: Floats, weights: Floats, rng: np.random.Generator) -> Floats:
+    """Draw columns with these correlations with traits, (m, n)."""
+    unrelated = np.sqrt(1 - weights**2)[:, None] * rng.standard_normal(traits.shape)
+    return np.asarray(weights[:, None] * traits + unrelated)
 
 
 def scales_before(x: Ints, of_mean: bool) -> Scales:
@@ -131,75 +113,83 @@ def _up(values: np.ndarray) -> Floats:
     return np.asarray(2.0 ** (np.ceil(4 * np.log2(values) - 1e-11) / 4))
 
 
-def measured(name: str, source: Ranks, target: Ranks) -> tuple[str, ...]:
+def noise_of_results(name: str, sides: Sides) -> tuple[str, ...]:
     """Return a line of the first table."""
-    rng, (x, y), n = np.random.default_rng(2), _integers(source, target), source.n
+    (x, y), rng, n = sides, np.random.default_rng(2), sides[0].shape[1]
     rho, error = coefficients(x, y), 1 / np.sqrt(n - 1)
-    own, other = scales(x), scales(y)
-    s_before = deviations(scales_before(x, False), scales_before(y, False), LOSS)
-    s_now = deviations(own, other, LOSS)
-    s_few = s_now * noise_factor(TOP, rho.size, own.spread * other.spread)
-    columns = Columns.of(source).rows, Columns.of(target)
+    of_x, of_y = scales(x), scales(y)
+    noises = [
+        deviations(scales_before(x, False), scales_before(y, False), LOSS),
+        deviations(of_x, of_y, LOSS),
+    ]
+    of_strongest = noises[1] * noise_factor(TOP, rho.size, of_x.spread * of_y.spread)
+    columns = Columns.of(rank_columns(list(x))).rows, Columns.of(rank_columns(list(y)))
 
     def found(values: Floats, noise: Floats | float) -> Flags:
         return np.asarray(qvalues(pvalues(values, Pairs(n, *columns, noise=noise))) <= RATE)
 
-    without, right, shares = found(rho, 0.0), [], []
+    found_exactly, right, shares = found(rho, 0.0), [], []
     for _ in range(DRAWS):
-        copies = [rho + s * rng.standard_normal(s.shape) for s in (s_before, s_now)]
+        copies = [rho + noise * rng.standard_normal(noise.shape) for noise in noises]
         # The choice: Gumbel noise of scale √(k/ρ) on |ρ|/max(R_p·R_q, r²).
-        scores = np.abs(rho) / np.maximum(np.outer(own.widths, other.widths), untied_range(n) ** 2)
+        scores = np.abs(rho) / np.maximum(np.outer(of_x.widths, of_y.widths), untied_range(n) ** 2)
         scores = scores + np.sqrt(TOP / LOSS) * rng.gumbel(size=scores.shape)
-        right.append([_in_first(rho, np.abs(values)) for values in (*copies, scores)])
-        if without.any():
-            each = zip(copies, (s_before, s_now), strict=True)
-            shares.append([(found(*copy) & without).sum() / without.sum() for copy in each])
-    means, null = rho.mean(axis=0), float(np.linalg.norm(unit(x).mean(axis=0))) * error
-    s_means = (
+        right.append([strongest_among_first(rho, np.abs(values)) for values in (*copies, scores)])
+        if found_exactly.any():
+            again = [found(*pair) & found_exactly for pair in zip(copies, noises, strict=True)]
+            shares.append([flags.sum() / found_exactly.sum() for flags in again])
+    strengths, null = rho.mean(axis=0), null_deviation(x)
+    of_strengths = [
         deviations(scales_before(x, True), scales_before(y, False), LOSS)[0],
-        deviations(mean_scales(x), other, LOSS)[0],
-    )
-    first, among = zip(*(_strongest_feature(means, s, rng) for s in s_means), strict=True)
+        deviations(mean_scales(x), of_y, LOSS)[0],
+    ]
+    first, in_first_three = zip(*(places_of_largest(strengths, s, rng) for s in of_strengths), strict=True)
     return (
         name,
         f"{n:,} × ({len(x)} + {len(y)})",
-        "; ".join(f"{np.median(s) / error:.2g}" for s in (s_before, s_now, s_few)),
-        _percent(np.mean(right, axis=0)),
-        f"{_percent(np.mean(shares, axis=0)) if shares else '–'} of {without.sum():,}",
-        "; ".join(f"{np.median(s) / null:.2g}" for s in s_means),
-        *map(_percent, (first, among)),
+        "; ".join(f"{np.median(s) / error:.2g}" for s in (*noises, of_strongest)),
+        percentages(np.mean(right, axis=0)),
+        f"{percentages(np.mean(shares, axis=0)) if shares else '–'} of {found_exactly.sum():,}",
+        "; ".join(f"{np.median(s) / null:.2g}" for s in of_strengths),
+        percentages(first),
+        percentages(in_first_three),
     )
 
 
-def _percent(shares: Iterable[float]) -> str:
+def null_deviation(x: Ints) -> float:
+    """Return the standard deviation of the strength of an unrelated feature."""
+    return float(np.linalg.norm(unit(x).mean(axis=0))) / np.sqrt(x.shape[1] - 1)
+
+
+def percentages(shares: Iterable[float]) -> str:
+    """Return shares as a cell."""
     return "; ".join(f"{share:.0%}" for share in shares)
 
 
-def _in_first(rho: Floats, values: Floats) -> float:
+def strongest_among_first(rho: Floats, values: Floats) -> float:
     """Return which share of the strongest pairs are among as many with the largest values."""
     strongest, largest = (np.argsort(-of.ravel())[:TOP] for of in (np.abs(rho), values))
     return len(np.intersect1d(strongest, largest)) / TOP
 
 
-def _strongest_feature(means: Floats, s: Floats, rng: np.random.Generator) -> tuple[float, float]:
+def places_of_largest(means: Floats, noise: Floats, rng: np.random.Generator) -> tuple[float, float]:
     """Return how often the feature with the largest mean is first, and among the first three."""
-    noisy = means + s * rng.standard_normal((DRAWS, len(s)))
+    noisy = means + noise * rng.standard_normal((DRAWS, len(noise)))
     place = (noisy > noisy[:, [means.argmax()]]).sum(axis=1)
     return float(np.mean(place == 0)), float(np.mean(place < TOP))
 
 
-def inputs(name: str, source: Ranks, target: Ranks) -> tuple[str, ...]:
+def noise_on_inputs(name: str, sides: Sides) -> tuple[str, ...]:
     """Return a line of the table of noise on the source's inputs: what the target gets."""
-    (x, y), n = _integers(source, target), source.n
-    means, error = coefficients(x, y).mean(axis=0), 1 / np.sqrt(n - 1)
-    null = float(np.linalg.norm(unit(x).mean(axis=0))) * error
+    (x, y), n = sides, sides[0].shape[1]
     typical = Scales(np.array([np.median(scales(y).widths)]), scales(y).spread)
-    s = foresee(scales(x), typical, (1.0, 1.0), (True, False), LOSS, n, None)
-    s_mean = np.full(len(y), float(input_deviations(mean_scales(x), LOSS, "row")[0]))
-    first, _ = _strongest_feature(means, s_mean, np.random.default_rng(3))
-    sizes = f"{n:,} × ({len(x)} + {len(y)})"
-    return name, sizes, f"{np.median(s) / error:.2g}", f"{s_mean[0] / null:.2g}", f"{first:.0%}"
+    noise = foresee(scales(x), typical, (1.0, 1.0), (True, False), LOSS, n, None)
+    of_strengths = np.full(len(y), float(input_deviations(mean_scales(x), LOSS, "row")[0]))
+    first, _ = places_of_largest(coefficients(x, y).mean(axis=0), of_strengths, np.random.default_rng(3))
+    sizes, error = f"{n:,} × ({len(x)} + {len(y)})", 1 / np.sqrt(n - 1)
+    ratio = of_strengths[0] / null_deviation(x)
+    return name, sizes, f"{np.median(noise) / error:.2g}", f"{ratio:.2g}", f"{first:.0%}"
 
 
 if __name__ == "__main__":
-    main()
+    measuring.publish(text, "guarantee.md")

@@ -1,9 +1,9 @@
-"""Measure what proofs cost: a run with them beside one without; print docs/costs.md's table.
+"""Measure what proofs cost: a run with them beside one without.
 
     python benchmarks/proofs.py [--write]
 
 Tables are made up, of normals. The two ways take turns. Noise is that of the median coefficient, in standard
-errors of a coefficient.
+errors of a coefficient. `--write` puts the table into docs/costs.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from functools import partial
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 import large
@@ -26,41 +25,36 @@ from mpc_spearman.units import human_seconds
 SIZES = ((10_000, 10, 5), (100_000, 50, 3), (1_000_000, 10, 3))
 
 
-def main() -> None:
-    """Run everything and print, or write, the table."""
-    options = measuring.parser(__doc__).parse_args()
-    rows = [row for size in SIZES for row in beside(*size)]
+def text() -> str:
+    """Return the table of all sizes."""
+    lines = [line for size in SIZES for line in with_and_without(*size)]
     heads = ("rows", "columns of each side", "proofs", "seconds", "ratio", "sent in all", "rounds of A")
-    text = measuring.table((*heads, "memory, data party", "noise / s.e."), rows)
-    measuring.show(f"{text}\nMedians; {measuring.environment('torch')}\n", __file__, write=options.write)
+    table = measuring.table((*heads, "memory, data party", "noise / s.e."), lines)
+    return f"{table}\nMedians; {measuring.environment('torch')}\n"
 
 
-def beside(n: int, columns: int, repeats: int) -> list[list[object]]:
+def with_and_without(n: int, columns: int, repeats: int) -> list[list[object]]:
     """Run with and without proofs in turn on the same tables."""
-    last: dict[str, Result] = {}
-    noise: dict[str, float] = {}
     with TemporaryDirectory() as folder:
         paths = {party: large.write(Path(folder), party, n, columns) for party in "AB"}
 
-        def run(proofs: str) -> float:
-            plan = measuring.plan(paths, reveal="coefficients", proofs=proofs == "yes")
-            plan["results"] = {"target": "coefficients"}
-            out = Path(folder, proofs)
-            last[proofs] = run_local(plan, out=out)
-            target = Result.load(out / "B")
-            noise[proofs] = float(median(target.noise.to_numpy().ravel().tolist())) * math.sqrt(n - 1)
-            return totals(last[proofs]).seconds
+        def run(proofs: str) -> Result:
+            results = {"target": "coefficients"}
+            plan = measuring.plan(paths, reveal="coefficients", proofs=proofs == "yes", results=results)
+            return run_local(plan, out=Path(folder, proofs))
 
-        took = measuring.in_turn({way: partial(run, way) for way in ("no", "yes")}, repeats, note=f"{n:,}:")
-    rows: list[list[object]] = []
-    for way, seconds in took.items():
-        spent, cost = totals(last[way]), last[way].cost
+        runs = measuring.in_turn({way: partial(run, way) for way in ("no", "yes")}, repeats, f"{n:,}:")
+        noise = {way: Result.load(Path(folder, way, "B")).noise.stack().median() for way in runs}
+    lines: list[list[object]] = []
+    for way, results in runs.items():
+        seconds, cost = measuring.median_seconds(results), results[-1].cost
+        ratio = f"{seconds / measuring.median_seconds(runs['no']):.1f}"
+        figures = (human_seconds(seconds), ratio, decimal(totals(results[-1]).wire))
         rounds = int(cost[cost["party"] == "A"]["rounds"].sum())
-        memory = max(dict(spent.memory)[party] for party in "AB")
-        figures = (human_seconds(seconds), f"{seconds / took['no']:.1f}", decimal(spent.wire), rounds)
-        rows.append([f"{n:,}", columns, way, *figures, decimal(memory), f"{noise[way]:.2g}"])
-    return rows
+        of_error = f"{noise[way] * math.sqrt(n - 1):.2g}"
+        lines.append([f"{n:,}", columns, way, *figures, rounds, measuring.median_memory(results), of_error])
+    return lines
 
 
 if __name__ == "__main__":
-    main()
+    measuring.publish(text)

@@ -1,6 +1,6 @@
 """Compare our links with a plain TLS socket: megabytes a second from one process to another on loopback.
 
-    python benchmarks/tls_throughput.py [--blocks 400]
+    python benchmarks/tls_throughput.py
 
 One direction, blocks of 1 MB as they travel in a run, the median of the repeats, all ways in turn:
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import multiprocessing
 import socket
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,71 +36,68 @@ from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 
-#: Bytes of a block: 16 columns of 8,192 ring elements.
-COLUMNS, ROWS = 16, 1 << 13
-BLOCK = 8 * COLUMNS * ROWS
+#: How many blocks are sent, each of 16 columns of 8,192 ring elements.
+BLOCKS, COLUMNS, ROWS = 400, 16, 1 << 13
+BLOCK_BYTES = 8 * COLUMNS * ROWS
 SIZES = {"m_source": COLUMNS, "rows": ROWS, "ring_bytes": 8}
 PLAN = load_plan(measuring.plan())
 PARTIES = {party.name: party for party in PLAN.roster("C").parties}
 Ends = list[socket.socket]
-Way = Callable[[Ends, int], None]
+Way = Callable[[Ends], None]
 
 
-def main() -> None:
-    """Measure every way and print a table."""
-    parser = measuring.parser(__doc__, writes=False)
-    parser.add_argument("--blocks", type=int, default=400)
-    options = parser.parse_args()
+def text() -> str:
+    """Return the table of all ways."""
     ways = {
-        "ssl": lambda: measure(send_plainly, receive_plainly, options.blocks),
-        "links": lambda: measure(send_messages, receive_messages, options.blocks),
-        "forwarded": lambda: measure(send_messages, receive_messages, options.blocks, forwarded=True),
+        "ssl": partial(measure, send_plainly, receive_plainly),
+        "links": partial(measure, send_messages, receive_messages),
+        "forwarded": partial(measure, send_messages, receive_messages, forwarded=True),
     }
-    found = measuring.in_turn(ways)
-    rows = [
-        [name, f"{options.blocks * BLOCK / 1e6 / seconds:.0f}", f"{found['ssl'] / seconds:.2f}"]
-        for name, seconds in found.items()
+    seconds = {way: statistics.median(times) for way, times in measuring.in_turn(ways).items()}
+    lines = [
+        (way, f"{BLOCKS * BLOCK_BYTES / 1e6 / median:.0f}", f"{seconds['ssl'] / median:.2f}")
+        for way, median in seconds.items()
     ]
-    print(measuring.table(["", "MB/s", "of ssl's"], rows), measuring.environment(), sep="\n")
+    return f"{measuring.table(['', 'MB/s', 'of ssl'], lines)}\n{measuring.environment()}"
 
 
-def measure(send: Way, receive: Way, blocks: int, *, forwarded: bool = False) -> float:
+def measure(send: Way, receive: Way, *, forwarded: bool = False) -> float:
     """Return the seconds from the first block's departure to the last one's arrival."""
     context = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     if forwarded:
-        found, tells = context.Pipe()
-        context.Process(target=_forward, args=(tells,), daemon=True).start()
-        port = found.recv()
-    here, there = context.Pipe()
-    sender = context.Process(target=_from_other_process, args=(there, port, send, blocks, forwarded))
+        receiving, sending = context.Pipe()
+        context.Process(target=_forward, args=(sending,), daemon=True).start()
+        port = receiving.recv()
+    control, control_of_sender = context.Pipe()
+    sender = context.Process(target=_send_from_process, args=(control_of_sender, port, send, forwarded))
     sender.start()
     ends = []
     for _ in range(2):
         raw = _through(port, "B") if forwarded else listener.accept()[0]
         ends.append(_secured(raw, "B", "A", server=True))
     ends.sort(key=lambda end: bytes(receive_exactly(end, 1)))
-    here.send("go")
+    control.send("go")
     start = time.perf_counter()
-    receive(ends, blocks)
+    receive(ends)
     seconds = time.perf_counter() - start
-    here.send("done")
+    control.send("done")
     sender.join()
     for end in (*ends, listener):
         end.close()
     return seconds
 
 
-def _from_other_process(go: Connection, port: int, send: Way, blocks: int, forwarded: bool) -> None:
+def _send_from_process(control: Connection, port: int, send: Way, forwarded: bool) -> None:
     ends = []
     for number in range(2):
         raw = _through(port, "A") if forwarded else socket.create_connection(("127.0.0.1", port))
         ends.append(_secured(raw, "A", "B", server=False))
         ends[-1].sendall(bytes([number]))
-    go.recv()
-    send(ends, blocks)
-    go.recv()
+    control.recv()
+    send(ends)
+    control.recv()
     for end in ends:
         end.close()
 
@@ -114,16 +112,16 @@ def _secured(raw: socket.socket, me: str, peer: str, *, server: bool) -> socket.
 
 
 def _through(port: int, party: str) -> socket.socket:
-    """Connect to the process that forwards, and say who one is."""
+    """Connect a party to the process that forwards."""
     raw = socket.create_connection(("127.0.0.1", port))
     raw.sendall(party.encode())
     return _secured(raw, party, "C", server=False)
 
 
-def _forward(tell: Connection) -> None:
+def _forward(port: Connection) -> None:
     """Pass on bytes between two parties, two connections of each."""
     listener = socket.create_server(("127.0.0.1", 0))
-    tell.send(listener.getsockname()[1])
+    port.send(listener.getsockname()[1])
     forwarding = Forwarding(lambda low, high, size: None)
     for _ in range(4):
         raw, _ = listener.accept()
@@ -133,34 +131,34 @@ def _forward(tell: Connection) -> None:
     forwarding.close(3600)
 
 
-def send_plainly(ends: Ends, blocks: int) -> None:
+def send_plainly(ends: Ends) -> None:
     """Send by a socket alone."""
-    data = bytes(BLOCK)
-    for _ in range(blocks):
+    data = bytes(BLOCK_BYTES)
+    for _ in range(BLOCKS):
         ends[0].sendall(data)
 
 
-def receive_plainly(ends: Ends, blocks: int) -> None:
+def receive_plainly(ends: Ends) -> None:
     """Receive by a socket alone."""
-    buffer = memoryview(bytearray(BLOCK))
-    left = blocks * BLOCK
-    while left:
-        left -= ends[0].recv_into(buffer, min(left, BLOCK))
+    buffer = memoryview(bytearray(BLOCK_BYTES))
+    missing = BLOCKS * BLOCK_BYTES
+    while missing:
+        missing -= ends[0].recv_into(buffer, min(missing, BLOCK_BYTES))
 
 
-def send_messages(ends: Ends, blocks: int) -> None:
+def send_messages(ends: Ends) -> None:
     """Send by the links."""
     links, target = _links("A", ends[0], ends[1])
     values = np.arange(COLUMNS * ROWS, dtype=np.int64).reshape(COLUMNS, ROWS)
-    for _ in range(blocks):
+    for _ in range(BLOCKS):
         links.send(target, Kind.MASKED, {"block": values}, sizes=SIZES)
     links.close()
 
 
-def receive_messages(ends: Ends, blocks: int) -> None:
+def receive_messages(ends: Ends) -> None:
     """Receive by the links."""
     links, source = _links("B", ends[1], ends[0])
-    for _ in range(blocks):
+    for _ in range(BLOCKS):
         links.receive(source, Kind.MASKED, sizes=SIZES)
     links.close()
 
@@ -174,4 +172,4 @@ def _links(party: str, sending: socket.socket, receiving: socket.socket) -> tupl
 
 
 if __name__ == "__main__":
-    main()
+    print(text())

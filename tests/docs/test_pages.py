@@ -108,9 +108,8 @@ def test_every_measured_table_has_one_place_in_its_page() -> None:
     """A benchmark that writes finds the line by its own name."""
     for benchmark in sorted((ROOT / "benchmarks").glob("*.py")):
         text = benchmark.read_text(encoding="utf-8")
-        if "measuring.show(" in text:
-            named = re.search(r"^PAGE = .* / \"([\w-]+\.md)\"$", text, re.M)
-            page = PAGES[f"docs/{named[1] if named else 'costs.md'}"]
+        if call := re.search(r'measuring\.publish\(text(?:, "([\w-]+\.md)")?', text):
+            page = PAGES[f"docs/{call[1] or 'costs.md'}"]
             line = f"<!-- made by: python benchmarks/{benchmark.name} --write -->\n"
             assert page.text.count(line) == 1, benchmark.name
 

@@ -73,13 +73,13 @@ def test_unrelated_tables_have_no_headline(
 
 def test_an_interval_of_what_was_found_never_reaches_beyond_0(claims: ModuleType) -> None:
     rng = np.random.default_rng(5)
-    ranks = claims._ranks
+    units = claims.units
     x = rng.standard_normal((5, 400))
-    claims._ranks = lambda columns: ranks(0.6 * x[: len(columns)] + columns)  # related tables
+    claims.units = lambda columns: units(0.6 * x[: len(columns)] + columns)  # related tables
     try:
         found = claims.copy("coefficients", {}, 400, 5, 2.0, rng)
     finally:
-        claims._ranks = ranks
+        claims.units = units
     table = found.pairs()
     kept = table.dropna(subset="low")
     assert 1 <= len(kept) == (table["q"] <= 0.05).sum() < len(table)
@@ -102,14 +102,14 @@ def test_every_view_says_how_exact_a_copy_is(claims: ModuleType) -> None:
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_sizes_of_equal_features_that_are_related_may_have_any_rank(claims: ModuleType, noise: float) -> None:
     """Means of |ρ| vary more where features are related than where they are not."""
-    rng, apart, ranks = np.random.default_rng(9), 0, claims._ranks
+    rng, apart, units = np.random.default_rng(9), 0, claims.units
     for _ in range(20):
         trait = rng.standard_normal(400)
-        claims._ranks = lambda columns, trait=trait: ranks(0.6 * trait + columns)
+        claims.units = lambda columns, trait=trait: units(0.6 * trait + columns)
         try:
             made = claims.copy("coefficients", {"strength": "mean_abs"}, 400, 6, noise, rng)
         finally:
-            claims._ranks = ranks
+            claims.units = units
         apart += not (made.held["ranks"]["first"].eq(1) & made.held["ranks"]["last"].eq(6)).all()
     assert apart <= 8  # at 5 %, one more in ten million
 
