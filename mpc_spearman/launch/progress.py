@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import Progress
@@ -42,32 +42,36 @@ def shown(
     """
     if console is None and in_notebook() and not quiet:
         page = Console(force_jupyter=False, width=110)
-
-        def say(text: str, party: str, phase: str) -> None:
-            page.print(printable(f"{party} {phase}: {text}"), highlight=False, markup=False, soft_wrap=True)
-
-        yield Display(say, ())
+        yield Display(lambda text, party, phase: _print(page, f"{party} {phase}: {text}"))
         return
     console = console or Console(stderr=True)
+    live = console.is_terminal and not quiet
     for line in heading:
         log.write(line)
-        if console.is_terminal and not quiet:
-            console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
-    if quiet or not console.is_terminal:
-        yield Display(log.write, parties)
-        return
-    with Progress(console=console, transient=True) as bars:
-        yield _Live(log.write, bars, parties)
+        if live:
+            _print(console, line)
+    with Progress(console=console, transient=True) if live else nullcontext() as bars:
+        yield Display(log.write, parties, bars)
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 class Display:
-    """Writes lines about what the supervisor of a run reports; the first line names the parties."""
+    """Shows what the supervisor of a run reports: by `say` in lines, and on a terminal also in `bars`.
 
-    def __init__(self, say: Say, parties: Sequence[str]) -> None:
-        self._say, self._parties = say, parties
+    If `parties` are given, the first line names them.
+    """
+
+    def __init__(self, say: Say, parties: Sequence[str] = (), bars: Progress | None = None) -> None:
+        self._say, self._parties, self._bars = say, parties, bars
         # The phase that each party is in, its beginning, and the time of the last line about it.
         self._work: dict[str, tuple[str, float, float]] = {}
-        self._last: dict[str, str] = {}
+        self._last_notes: dict[str, str] = {}
+        self._tasks = (
+            {party: bars.add_task(f"{party}: start", total=None) for party in parties} if bars else {}
+        )
 
     def watch(self, party: str, phase: str, done: int, of: int) -> None:
         """Show how much of a phase is done; `of` is 0 where the whole is unknown."""
@@ -75,36 +79,24 @@ class Display:
         if self._parties and not self._work:
             self._say(f"running: {', '.join(self._parties)}", "", "")
         last_phase, began, reported = self._work.get(party, ("", now, now))
-        if last_phase != phase:
+        begins = phase != last_phase
+        if begins:
             began = reported = now
             log.write("begins", party, phase, logging.DEBUG)
         if of and now - reported > _REPORT_INTERVAL:
             reported = now
-            left = f", about {human_seconds((of - done) * (now - began) / done)} left" if done else ""
-            self._say(f"{done:,} of {of:,}{left}", party, phase)
+            to_go = f", about {human_seconds((of - done) * (now - began) / done)} left" if done else ""
+            self._say(f"{done:,} of {of:,}{to_go}", party, phase)
         self._work[party] = phase, began, reported
+        if self._bars:
+            if begins:
+                self._bars.reset(self._tasks[party], description=f"{party}: {phase}")
+            self._bars.update(self._tasks[party], completed=done, total=of or None)
 
     def note(self, party: str, text: str) -> None:
-        """Show a note of a party, unless it repeats the last one."""
-        if self._last.get(party) != text:  # a party that waits repeats its note
+        """Show a note of a party; the lines leave out one that repeats the last."""
+        if self._bars:
+            self._bars.console.print(f"{party}: {printable(text)}", highlight=False, markup=False)
+        if self._last_notes.get(party) != text:  # a party that waits repeats its note
             self._say(text, party, self._work.get(party, ("start", 0, 0))[0])
-        self._last[party] = text
-
-
-class _Live(Display):
-    """Shows progress on a terminal as well."""
-
-    def __init__(self, say: Say, bars: Progress, parties: Sequence[str]) -> None:
-        super().__init__(say, parties)
-        self._bars = bars
-        self._tasks = {party: bars.add_task(f"{party}: start", total=None) for party in parties}
-
-    def watch(self, party: str, phase: str, done: int, of: int) -> None:
-        if self._work.get(party, ("",))[0] != phase:
-            self._bars.reset(self._tasks[party], description=f"{party}: {phase}")
-        self._bars.update(self._tasks[party], completed=done, total=of or None)
-        super().watch(party, phase, done, of)
-
-    def note(self, party: str, text: str) -> None:
-        self._bars.console.print(f"{party}: {printable(text)}", highlight=False, markup=False)
-        super().note(party, text)
+        self._last_notes[party] = text

@@ -63,9 +63,8 @@ class Status:
 
     def measure(self, usage: Usage) -> None:
         """Store the memory and bytes of the role, for the next version of the file."""
-        self._content |= {
-            "memory_bytes": usage.memory, "bytes_sent": usage.sent, "bytes_received": usage.received
-        }  # fmt: skip
+        sizes = {"memory_bytes": usage.memory, "bytes_sent": usage.sent, "bytes_received": usage.received}
+        self._content |= sizes
 
     def __enter__(self) -> Status:
         self._write(first=True)
@@ -95,10 +94,10 @@ class Status:
     def _result_file_id(self) -> tuple[int, int] | None:
         """Return the inode and time of the result file, which differ between runs; None if there is none."""
         try:
-            about = (self._directory / "result.json").stat()
+            file = (self._directory / "result.json").stat()
         except OSError:
             return None
-        return about.st_ino, about.st_mtime_ns
+        return file.st_ino, file.st_mtime_ns
 
     def _write_at_intervals(self) -> None:
         while not self._ended.wait(_WRITE_INTERVAL):
@@ -109,14 +108,8 @@ class Status:
 
     def _write(self, *, first: bool = False) -> None:
         result = self._result_file_id()
-        self._content |= {
-            "updated": _now(),
-            "result": "none"
-            if result is None
-            else "of an earlier run"
-            if result == self._earlier_result
-            else "here",
-        }
+        origin = "of an earlier run" if result == self._earlier_result else "here"
+        self._content |= {"updated": _now(), "result": origin if result else "none"}
         text = json.dumps(self._content, indent=2) + "\n"
         run_directory.write_status(self._directory, text, first=first)
 

@@ -7,6 +7,7 @@ through a pipe. A process ends when the supervisor's end of the pipe closes.
 from __future__ import annotations
 
 import json
+import math
 import signal
 import threading
 import time
@@ -38,8 +39,6 @@ _WAITING = "connect"
 Watch = Callable[[str, str, int, int], None]
 #: Called with a sentence for whoever watches the run: party, text.
 Note = Callable[[str, str], None]
-
-
 # Seconds after which a line reports a phase of unknown length.
 _QUIET_SECONDS = 10.0
 
@@ -73,46 +72,46 @@ class Outcome:
     seconds: float
 
 
-class _Child:
-    """One role's process."""
+class _Role:
+    """One role's process, and what it has reported."""
 
-    def __init__(
-        self, assignment: Assignment, server: ForkServer, events: SimpleQueue[tuple[str, Any]]
-    ) -> None:
+    def __init__(self, assignment: Assignment, server: ForkServer, events: Events) -> None:
         self.party = assignment.party
         self.phase = "start"
         # The beginning of the role's phase, the last line about it, and whether it reports a number of steps.
         self._began = self._reported = time.monotonic()
         self._reports_steps = False
-        self.error: MpcSpearmanError | None = None
-        self.done = False
-        self.stopped = False
+        self._error: MpcSpearmanError | None = None
+        self._done = self._stopped = False
         self._stderr_lines: list[str] = []
         self._killed_before = oom_kills()
-        self.process = server.start(assignment.plan.protocol)
-        self._start(self._feed, assignment.packed())
+        self._process = server.start(assignment.plan.protocol)
+        self._start(self._write, assignment.packed())
         self._readers = [self._start(self._read_reports, events), self._start(self._read_stderr)]
         self._waiter = self._start(self._wait, events)
 
-    def report_loss(self, ended: Outcome) -> None:
-        """Tell the process that another party's process ended, with the notice of its error."""
-        about = None if ended.error is None or ended.kind != "raised" else ended.error.about
-        if about is None and ended.kind == "raised":
-            about = (type(ended.error).__name__, ended.party, ended.phase)
-        self.send(lost=ended.party, about=about)
+    def take(self, report: dict[str, Any], watch: Watch, note: Note, measure: Measure) -> None:
+        """Store what the role reports, and pass it on."""
+        if "phase" in report:
+            phase, done, of = report["phase"], report["done"], report["of"]
+            if phase != self.phase:
+                self.phase, self._began = phase, time.monotonic()
+                self._reported = self._began
+            self._reports_steps = of > 0
+            watch(self.party, phase, done, of)
+        elif "note" in report:
+            note(self.party, report["note"])
+        elif "usage" in report:
+            usage = Usage(*report["usage"])
+            measure(usage)
+            if text := self._long_phase(usage):
+                note(self.party, text)
+        elif "error" in report:
+            self._error = read_error(report)
+        else:
+            self._done = True
 
-    def send(self, **news: object) -> None:
-        """Write a message to the running process."""
-        # In a new thread, since the pipe may be full, and a stopped process does not read it.
-        self._start(self._feed, json.dumps(news).encode() + b"\n")
-
-    def kill(self) -> None:
-        """End the process now."""
-        if self.process.returncode is None and not self.stopped:
-            self.stopped = True
-            self.process.kill()
-
-    def silence(self, usage: Usage) -> str:
+    def _long_phase(self, usage: Usage) -> str:
         """Return a sentence on a long phase that the role does not report itself, at intervals; else ''."""
         now = time.monotonic()
         if self._reports_steps or self.phase == _WAITING or now - self._reported < _QUIET_SECONDS:
@@ -122,10 +121,28 @@ class _Child:
         seconds, memory = human_seconds(now - self._began), decimal(usage.memory)
         return f"{self.phase} {doing}, for {seconds} so far, {memory} of memory in use"
 
+    def report_loss(self, ended: Outcome) -> None:
+        """Send the process that another party's process ended, with the notice of its error."""
+        about = None
+        if ended.error is not None and ended.kind == "raised":
+            about = ended.error.about or (type(ended.error).__name__, ended.party, ended.phase)
+        self.send(lost=ended.party, about=about)
+
+    def send(self, **news: object) -> None:
+        """Write a message to the running process."""
+        # In a new thread, since the pipe may be full, and a stopped process does not read it.
+        self._start(self._write, json.dumps(news).encode() + b"\n")
+
+    def kill(self) -> None:
+        """End the process now."""
+        if self._process.returncode is None and not self._stopped:
+            self._stopped = True
+            self._process.kill()
+
     def frozen(self) -> bool:
         """Return whether a signal has stopped the process, so that it cannot end by itself."""
         try:
-            status = Path("/proc", str(self.process.pid), "stat").read_text(encoding="utf-8")
+            status = Path("/proc", str(self._process.pid), "stat").read_text(encoding="utf-8")
         except OSError:
             return False
         return status.rpartition(")")[2].split()[0] == "T"
@@ -135,31 +152,29 @@ class _Child:
         self.kill()
         self._waiter.join(5.0)
         if self._waiter.is_alive():
-            self.process.kill()
+            self._process.kill()
             self._waiter.join()
-        for reader, pipe in zip(self._readers, (self.process.stdout, self.process.stderr), strict=True):
+        for reader, pipe in zip(self._readers, (self._process.stdout, self._process.stderr), strict=True):
             reader.join(5.0)
             if not reader.is_alive():
                 pipe.close()
         with suppress(OSError):  # bytes that the process did not read
-            self.process.stdin.close()
+            self._process.stdin.close()
 
     def outcome(self, seconds: float) -> Outcome:
         """Return how the process ended."""
-        code = self.process.returncode
+        code = self._process.returncode
         assert code is not None
-        kind: Literal["returned", "raised", "died", "stopped"]
-        if self.done and code == 0:
-            kind, error = "returned", None
-        elif self.error is not None:
-            kind, error = "raised", self.error
-        else:
-            kind, error = ("stopped" if self.stopped else "died"), self._crash(code)
-        return Outcome(self.party, kind, error, self.phase, code, seconds)
+        if self._done and code == 0:
+            return Outcome(self.party, "returned", None, self.phase, code, seconds)
+        if self._error is not None:
+            return Outcome(self.party, "raised", self._error, self.phase, code, seconds)
+        kind: Literal["stopped", "died"] = "stopped" if self._stopped else "died"
+        return Outcome(self.party, kind, self._crash(code), self.phase, code, seconds)
 
     def _crash(self, code: int) -> RoleCrashed:
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        if code == -signal.SIGKILL and not self.stopped and oom_kills() > self._killed_before:
+        if code == -signal.SIGKILL and not self._stopped and oom_kills() > self._killed_before:
             how += ", perhaps out of memory: the kernel has killed a process for that meanwhile,"
         last = "".join(self._stderr_lines[-20:]).strip()
         return RoleCrashed(
@@ -172,42 +187,29 @@ class _Child:
         thread.start()
         return thread
 
-    def _feed(self, data: bytes) -> None:
-        try:
-            self.process.stdin.write(data)
-            self.process.stdin.flush()
-        except (OSError, ValueError):
-            return  # the process has ended; its outcome has the reason
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError, ValueError):  # the process has ended; its outcome has the reason
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
 
-    def _read_reports(self, events: SimpleQueue[tuple[str, Any]]) -> None:
-        for line in self.process.stdout:
-            report = json.loads(line)
-            if "error" in report:
-                self.error = read_error(report)
-            elif "phase" in report:
-                self._enter(report["phase"], report["of"])
-                events.put((self.party, report))
-            elif report.keys() & {"note", "address", "usage"}:
-                events.put((self.party, report))
-            else:
-                self.done = True
-
-    def _enter(self, phase: str, of: int) -> None:
-        if phase != self.phase:
-            self.phase, self._began = phase, time.monotonic()
-            self._reported = self._began
-        self._reports_steps = of > 0
+    def _read_reports(self, events: Events) -> None:
+        for line in self._process.stdout:
+            events.put((self, json.loads(line)))
 
     def _read_stderr(self) -> None:
-        for line in self.process.stderr:
+        for line in self._process.stderr:
             self._stderr_lines.append(line.decode(errors="replace"))
             del self._stderr_lines[:-100]
 
-    def _wait(self, events: SimpleQueue[tuple[str, Any]]) -> None:
-        self.process.wait()
+    def _wait(self, events: Events) -> None:
+        self._process.wait()
         for reader in self._readers:
             reader.join(5.0)
-        events.put((self.party, None))
+        events.put((self, None))
+
+
+#: What roles report, in order; None when a role's process has ended.
+Events = SimpleQueue[tuple[_Role, dict[str, Any] | None]]
 
 
 def launch(
@@ -226,56 +228,44 @@ def launch(
     are left. When this returns or raises, no process is left.
     """
     # Not a Queue: an interrupt in the middle of its Python code can come out as a RuntimeError of its lock.
-    events = SimpleQueue[tuple[str, Any]]()
+    events = Events()
     began = time.monotonic()
-    children: dict[str, _Child] = {}
+    roles: list[_Role] = []
     outcomes: dict[str, Outcome] = {}
-    deadline: float | None = None
+    deadline = math.inf
     failed: Outcome | None = None
     informed: set[str] = set()
     try:
         for assignment in assignments:
-            children[assignment.party] = _Child(assignment, server, events)
-        while len(outcomes) < len(children):
-            running = [child for child in children.values() if child.party not in outcomes]
-            if deadline and (time.monotonic() > deadline or all(child.frozen() for child in running)):
-                for child in running:
-                    child.kill()
+            roles.append(_Role(assignment, server, events))
+        while running := [role for role in roles if role.party not in outcomes]:
+            if failed and (time.monotonic() > deadline or all(role.frozen() for role in running)):
+                for role in running:
+                    role.kill()
             try:
-                party, report = events.get(timeout=0.2)
+                reporter, report = events.get(timeout=0.2)
             except Empty:
                 continue
-            if report is not None:
-                if "note" in report:
-                    note(party, report["note"])
-                elif "usage" in report:
-                    usage = Usage(*report["usage"])
-                    measure(usage)
-                    if silence := children[party].silence(usage):
-                        note(party, silence)
-                elif "address" in report:
-                    for other in running:
-                        if other.party != party:
-                            other.send(address=report["address"])
-                else:
-                    watch(party, report["phase"], report["done"], report["of"])
+            if report is None:
+                outcome = outcomes[reporter.party] = reporter.outcome(time.monotonic() - began)
+                if outcome.kind != "returned" and failed is None:
+                    failed, deadline = outcome, time.monotonic() + grace
+            elif "address" in report:
+                for role in running:
+                    if role is not reporter:
+                        role.send(address=report["address"])
             else:
-                outcomes[party] = children[party].outcome(time.monotonic() - began)
-                if outcomes[party].kind != "returned":
-                    failed = failed or outcomes[party]
-                    deadline = deadline or time.monotonic() + grace
-            for other in running:
-                if failed is None or other.party in informed or other.party in outcomes:
+                reporter.take(report, watch, note, measure)
+            for role in running:
+                if failed is None or role.party in informed or role.party in outcomes:
                     continue
-                # If one table was refused, the others are still read, so that all errors are reported at
-                # once.
-                reading = failed.phase == _READING and other.phase in ("start", _READING)
-                if not reading:
-                    informed.add(other.party)
-                    other.report_loss(failed)
+                # If one table was refused, the others are still read, so that all errors come at once.
+                if failed.phase != _READING or role.phase not in ("start", _READING):
+                    informed.add(role.party)
+                    role.report_loss(failed)
     finally:
-        for child in children.values():
-            child.close()
+        for role in roles:
+            role.close()
     return outcomes
 
 
@@ -297,8 +287,8 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
 
 def joint_error(outcomes: Mapping[str, Outcome], cause: Outcome) -> MpcSpearmanError | None:
     """Return the error of `cause`; if a table was refused, with the errors of all other refused tables."""
-    refused = [one.error for one in outcomes.values() if one.kind == "raised" and one.phase == _READING]
-    texts = dict.fromkeys(str(error) for error in (cause.error, *refused) if isinstance(error, TableError))
     if not isinstance(cause.error, TableError):
         return cause.error
+    refused = [outcome.error for outcome in outcomes.values() if outcome.phase == _READING]
+    texts = dict.fromkeys(str(error) for error in (cause.error, *refused) if isinstance(error, TableError))
     return TableError("\n".join(texts), cause.error.about)
