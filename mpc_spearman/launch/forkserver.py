@@ -1,14 +1,13 @@
-"""One process that imports what roles need, and forks a role's process whenever it is asked to.
+"""One process that imports what roles need, and forks a role's process at every request.
 
-Importing torch takes longer than a small run, and every role would do it. Here it is done once, for one run
-or for many. Python's own fork server (:mod:`multiprocessing`) would import the caller's main module in every
-process, and unpickle what it is sent.
+Importing torch takes longer than a small run, and every role would do it. Python's own fork server
+(:mod:`multiprocessing`) would import the caller's main module in every process, and unpickle what it is sent.
 
-A role forked here has its own memory, its own standard input, output and error, its own session (as of
-``setsid``) and its own end. The process that it is forked from has a single thread (if not, the role is
-executed after all), and has seen no plan, no table and no secret. Nor is randomness shared: every random byte
-of a run comes from the kernel, or from a cipher keyed in the role. What forked roles do share is the layout
-of their memory and the seed of Python's hashes of text, which hide nothing here: one user owns all of them.
+A forked role has its own memory, standard input, output and error, and session (``setsid``). The process that
+it is forked from has a single thread (if not, the role is executed after all), and has seen no plan, table or
+secret. Randomness is not shared either: every random byte of a run comes from the kernel, or from a cipher
+keyed in the role. Forked roles do share the layout of their memory and the seed of Python's hashes of text,
+which hide nothing here: one user owns all of them.
 
 The protocol, over a Unix socket that is the server's standard input: one byte, and with it four more sockets,
 asks for a role: its standard input, output and error, and its *control*. On that the server writes two lines:
@@ -50,8 +49,7 @@ _PR_SET_PDEATHSIG = 1
 class ForkServer:
     """Forks roles for any number of runs; close it, or use it in a ``with`` statement.
 
-    `program` is the command of the server's process. Tests give another one, which prepares the roles and
-    then calls :func:`main`; no plan and no command line can set it.
+    `program` is the command of the server's process; tests give another one, which prepares the roles.
     """
 
     def __init__(self, program: Sequence[str] = PROGRAM) -> None:
@@ -82,12 +80,12 @@ class ForkServer:
     def start(self, protocol: str) -> RoleProcess:
         """Start the process of a role under a protocol; it reads its assignment from its standard input."""
         requests = self._requests(protocol)
-        pairs = [socket.socketpair() for _ in range(4)]
+        own_ends, role_ends = zip(*(socket.socketpair() for _ in range(4)), strict=True)
         with suppress(OSError):  # the server has ended: `RoleProcess.wait` will report that
-            socket.send_fds(requests, [b"\0"], [role_end.fileno() for _, role_end in pairs])
-        for _, role_end in pairs:
+            socket.send_fds(requests, [b"\0"], [role_end.fileno() for role_end in role_ends])
+        for role_end in role_ends:
             role_end.close()
-        return RoleProcess([supervisor_end for supervisor_end, _ in pairs])
+        return RoleProcess(own_ends)
 
     def _requests(self, protocol: str) -> socket.socket:
         """Return the socket of a protocol's server; start a server if none runs."""
@@ -117,10 +115,9 @@ class RoleProcess:
     `pid` is 0 until the process has begun, and `returncode` None until `wait` has returned.
     """
 
-    def __init__(self, ends: Sequence[socket.socket]) -> None:
-        self._ends = ends
-        self._killed = False
-        stdin, stdout, stderr, self._control = ends
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets, self._killed = sockets, False
+        stdin, stdout, stderr, self._control = sockets
         self.pid = 0
         self.returncode: int | None = None
         self.stdin: IO[bytes] = stdin.makefile("wb")
@@ -132,23 +129,20 @@ class RoleProcess:
         with self._control.makefile("rb") as lines:
             self.pid = int(lines.readline() or 0)
             status = lines.readline()
-        for end in self._ends:
-            end.close()  # the socket closes once the files made from it are closed too
+        for own_end in self._sockets:
+            own_end.close()  # the socket closes once the files made from it are closed too
         # Without a status the server ended first, which kills its roles.
-        code = os.waitstatus_to_exitcode(int(status)) if status else -signal.SIGKILL
-        self.returncode = code
-        return code
+        self.returncode = os.waitstatus_to_exitcode(int(status)) if status else -signal.SIGKILL
+        return self.returncode
 
     def kill(self) -> None:
         """Kill the process; when called again, close the pipes without waiting for its end."""
-        if self.pid and not self._killed:
-            closed, how = [self._control], socket.SHUT_WR  # the server will kill it and report its status
-        else:  # the server has not begun, or hangs
-            closed, how = list(self._ends), socket.SHUT_RDWR
+        # The server will kill it and report its status, unless it has not begun, or hangs.
+        server_kills = bool(self.pid) and not self._killed
         self._killed = True
-        for end in closed:
+        for own_end in [self._control] if server_kills else self._sockets:
             with suppress(OSError):  # it has ended
-                end.shutdown(how)
+                own_end.shutdown(socket.SHUT_WR if server_kills else socket.SHUT_RDWR)
 
 
 # --- the server's process -------------------------------------------------------------------------------

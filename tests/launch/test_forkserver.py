@@ -270,7 +270,7 @@ def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path, gone: st
             assert forkserver.COMMAND[1] in Path(f"/proc/{process}/cmdline").read_text()
             if gone == "supervisor":
                 role.stdin.close()  # its lifeline
-                role._ends[0].close()
+                role._sockets[0].close()
                 assert role.wait() == 1
             else:
                 role.stdin.write(b'{"lost": "B", "about": null}\n')

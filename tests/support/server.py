@@ -91,7 +91,7 @@ class Command:
         ends = zip(self._kept, (stdout, stderr), strict=True)
         files = [terminal] * 3 if terminal is not None else [(own or given).fileno() for own, given in ends]
         line = _COMMAND + json.dumps(order).encode() + b"\n"
-        socket.send_fds(self._process._ends[0], [line], files)
+        socket.send_fds(self._process._sockets[0], [line], files)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             pipe.close()
         self._waiter = threading.Thread(target=self._process.wait, daemon=True)
