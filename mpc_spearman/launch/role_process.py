@@ -110,19 +110,19 @@ def _run(supervisor: Supervisor, assignment: Assignment) -> None:
     from threadpoolctl import threadpool_limits
 
     from mpc_spearman.launch.rendezvous import Rendezvous
-    from mpc_spearman.results.run_directory import Room
+    from mpc_spearman.results.run_directory import ReservedSpace
     from mpc_spearman.run import Run, processors
 
     # The fork server has loaded the libraries with one thread: allow this role its share.
     threadpool_limits(processors())
-    room = Room(assignment.out)
-    room.reserve()
+    space = ReservedSpace(assignment.out)
+    space.reserve()
     plan, roster = assignment.plan, assignment.plan.roster(assignment.party)
     run = Run(
         plan,
         roster,
         Rendezvous(plan, roster, assignment.meeting_point, supervisor),
-        reserve=room.reserve,
+        reserve=space.reserve,
         progress=supervisor.progress,
         say=supervisor.note,
         approval=assignment.approval,
@@ -131,7 +131,7 @@ def _run(supervisor: Supervisor, assignment: Assignment) -> None:
     )
     supervisor.meter = run.meter
     result = run_role(run, pa.ipc.open_stream(assignment.table).read_all() if assignment.table else None)
-    room.release()
+    space.release()
     result.save(assignment.out)
 
 

@@ -1,6 +1,6 @@
 r"""CSV files: numbers that read back as the same float64, and names that no spreadsheet or terminal executes.
 
-Floats are written with `repr`, and an undefined number is an empty cell. A name gets an apostrophe before
+An undefined number is an empty cell. A name gets an apostrophe before
 it, which makes it text to a spreadsheet, if it begins with one, or with ``=``, ``+``, ``-`` or ``@``,
 however wide these are and whatever does not show stands before them. Control characters, line separators
 and characters that change the direction of writing become ``\uXXXX``; so does a semicolon before such a
@@ -9,13 +9,12 @@ beginning, at which some spreadsheets would begin a new cell. A backslash is dou
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
+
+import pandas as pd
+from pandas.api.types import is_string_dtype
 
 # With which a formula begins, however wide or small it is written.
 _FORMULA = "=+-@\u2212"
@@ -33,31 +32,24 @@ _ESCAPED = re.compile(rf"[{_CONTROL}\\;]")
 def written(name: str) -> str:
     """Return a name as written in CSV files."""
 
-    def escape(found: re.Match[str]) -> str:
-        if found[0] == "\\":
+    def escape(match: re.Match[str]) -> str:
+        if match[0] == "\\":
             return "\\\\"
-        harmless = found[0] == ";" and not _begins_formula(name, found.end())
-        return ";" if harmless else f"\\u{ord(found[0]):04x}"
+        harmless = match[0] == ";" and not _begins_formula(name[match.end() :])
+        return ";" if harmless else f"\\u{ord(match[0]):04x}"
 
     text = _ESCAPED.sub(escape, name)
     return f"'{text}" if text.startswith("'") or _begins_formula(text) else text
 
 
-def _begins_formula(text: str, start: int = 0) -> bool:
-    """Tell whether the first character that shows, from a place on, begins a formula in a spreadsheet."""
-    rest = (text[at] for at in range(start, len(text)))
-    seen = (c for c in rest if not (c.isspace() or c in _BLANK or unicodedata.category(c) in _UNSEEN))
-    return unicodedata.normalize("NFKC", next(seen, "."))[0] in _FORMULA
+def _begins_formula(text: str) -> bool:
+    """Return whether the first character that shows begins a formula in a spreadsheet."""
+    shown = (c for c in text if not (c.isspace() or c in _BLANK or unicodedata.category(c) in _UNSEEN))
+    return unicodedata.normalize("NFKC", next(shown, "."))[0] in _FORMULA
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """Write a table."""
-
-    def cell(value: object) -> object:
-        if isinstance(value, float):
-            return "" if math.isnan(value) else float(value)
-        return written(value) if isinstance(value, str) else value
-
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(cell, row) for row in (header, *rows))
-    return text.getvalue()
+def csv_text(table: pd.DataFrame) -> str:
+    """Write a table, without the names of its rows."""
+    columns = [column.map(written) if is_string_dtype(column) else column for _, column in table.items()]
+    header = [written(name) for name in table.columns]
+    return str(pd.concat(columns, axis=1).to_csv(index=False, header=header, lineterminator="\n"))

@@ -30,9 +30,8 @@ class Axis:
     """The axis of a table's bars or whiskers, which holds 0 and all its values; NaN is none."""
 
     def __init__(self, table: Table) -> None:
-        values = [*table.values, *table.marks, *chain.from_iterable(table.ends)]
-        known = [value for value in values if not math.isnan(value)]
-        self._low, self._high = min([0.0, *known]), max([0.0, *known])
+        values = [0.0, *table.values, *table.marks, *chain.from_iterable(table.ends)]
+        self._low, self._high = float(np.nanmin(values)), float(np.nanmax(values))
         self.zero = self.place(0.0)
 
     def place(self, value: float) -> float:
@@ -75,16 +74,16 @@ class HeatMap:
 def heat_map(matrix: Matrix) -> HeatMap:
     """Choose the map's rows and columns, and their colours."""
     sizes = np.nan_to_num(np.abs(matrix.values), nan=-1.0)
-    kept = [np.sort(np.argsort(-sizes.max(axis=axis), kind="stable")[:LONGEST_SIDE]) for axis in (1, 0)]
+    places = [np.sort(np.argsort(-sizes.max(axis=axis), kind="stable")[:LONGEST_SIDE]) for axis in (1, 0)]
     largest = float(sizes.max(initial=0.0))
     # Weak correlations must still show, and the scale end at a round number.
     bound = next((b for b in (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8) if largest <= b), 1.0)
-    row_names = [matrix.rows[i][0] for i in kept[0]]
-    column_names = [matrix.columns[j] for j in kept[1]]
+    row_names = [matrix.rows[i][0] for i in places[0]]
+    column_names = [matrix.columns[j] for j in places[1]]
     rows, before, short_row = [], None, iter(shortened(row_names))
-    for i in kept[0]:
+    for i in places[0]:
         cells = []
-        for j in kept[1]:
+        for j in places[1]:
             value, title = float(matrix.values[i, j]), matrix.title(i, j)
             if math.isnan(value):
                 cells.append(Cell("", "", 0, title, differs=False))
@@ -95,14 +94,14 @@ def heat_map(matrix: Matrix) -> HeatMap:
         name, owner = matrix.rows[i]
         rows.append((next(short_row), name, before not in (None, owner), cells))
         before = owner
-    whole = all(len(places) == side for places, side in zip(kept, sizes.shape, strict=True))
+    whole = tuple(map(len, places)) == sizes.shape
     return HeatMap([*zip(shortened(column_names), column_names, strict=True)], rows, bound, whole)
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
     """Cut the middle out of long names, but for those that would then be equal."""
     cut = [name if len(name) <= most else f"{name[: most // 2]}…{name[1 - most // 2 :]}" for name in names]
-    return [name if cut.count(one) > 1 else one for name, one in zip(names, cut, strict=True)]
+    return [name if cut.count(short) > 1 else short for name, short in zip(names, cut, strict=True)]
 
 
 def picture(matrix: Matrix, bound: float) -> str:
@@ -117,7 +116,7 @@ def picture(matrix: Matrix, bound: float) -> str:
         values = np.where(high > -low, high, low)
     shades = np.rint(127 * np.clip(values / bound, -1, 1)).astype(np.int64)
     palette = np.array(
-        [[*bytes.fromhex((WARM if at > 0 else COOL)[1:])] for at in range(-127, 128)], np.uint8
+        [[*bytes.fromhex((WARM if shade > 0 else COOL)[1:])] for shade in range(-127, 128)], np.uint8
     )
     opacity = np.abs(2 * np.arange(-127, 128)).clip(0, 255).astype(np.uint8)
     height, width = shades.shape

@@ -44,8 +44,8 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
         raise OutputError(f"{out} is one of the runs to be merged; choose another directory for the result")
     for run in runs:
         _check_mergeable(*run)
-    for other in runs[1:]:
-        _check_together(runs[0], other)
+    for later in runs[1:]:
+        _check_together(runs[0], later)
     merged = _merged(runs, _plan(runs))
     with run_directory.locked(Path(out)):
         merged.save(out)
@@ -53,15 +53,15 @@ def merge(directories: Sequence[str | Path], out: str | Path) -> Result:
 
 
 def _check_mergeable(folder: Path, result: Result) -> None:
-    why = result.findings.unmergeable
-    refused = (
+    why, withheld = result.findings.unmergeable, result.withheld_from_this_party()
+    refusals = (
         (
             result.role != "target",
             f"it is the copy of {result.party}, the {result.role}: merge the target's run directories",
         ),
-        (why, f"{why}. {result.lacks()}" if result.lacks() else why),
+        (why, f"{why}. {withheld}" if withheld else why),
         (
-            result.findings.plan.results.strongest is not None,
+            result.plan.results.strongest is not None,
             "it holds the strongest results alone (results.strongest), and tests of a merged result do not "
             "allow for a choice in each run",
         ),
@@ -71,22 +71,24 @@ def _check_mergeable(folder: Path, result: Result) -> None:
             "parties.target.alignment_key to one file of the target's own in all runs",
         ),
     )
-    for wrong, what in refused:
-        if wrong:
-            raise MergeError(f"{folder}: {what}")
+    for refused, reason in refusals:
+        if refused:
+            raise MergeError(f"{folder}: {reason}")
 
 
-def _check_together(first: Loaded, other: Loaded) -> None:
-    pair = f"{first[0]} and {other[0]} cannot be merged"
-    for (what, here), there in zip(_same(first[1]).items(), _same(other[1]).values(), strict=True):
-        if here != there:
-            values = "" if isinstance(here, list) else f": {here!r} and {there!r}"
-            raise MergeError(f"{pair}: the {what} differs{values}")
-    if not hmac.compare_digest(first[1].alignment or "", other[1].alignment or ""):
+def _check_together(first: Loaded, later: Loaded) -> None:
+    pair = f"{first[0]} and {later[0]} cannot be merged"
+    settings, later_settings = (_compared(result) for _, result in (first, later))
+    for name, setting in settings.items():
+        if setting != later_settings[name]:
+            values = "" if isinstance(setting, list) else f": {setting!r} and {later_settings[name]!r}"
+            raise MergeError(f"{pair}: the {name} differs{values}")
+    if not hmac.compare_digest(first[1].alignment or "", later[1].alignment or ""):
         raise MergeError(f"{pair}: other row ids, or another parties.target.alignment_key")
 
 
-def _same(result: Result) -> dict[str, Any]:
+def _compared(result: Result) -> dict[str, Any]:
+    """Return what runs that are merged must have in common, by names for people."""
     return {
         "target": result.party,
         "number of rows": result.n,
@@ -100,7 +102,7 @@ def _same(result: Result) -> dict[str, Any]:
 def _plan(runs: Sequence[Loaded]) -> Plan:
     """Return the plan that one run with all sources would have had, at the least that all revealed."""
     plan, *_ = plans = [result.plan for _, result in runs]
-    sources = [source for one in plans for source in one.parties.sources]
+    sources = [source for each in plans for source in each.parties.sources]
     taken = {name.casefold() for name in plan.names[:2]}
     for name in (source.name for source in sources):
         if name.casefold() in taken:
@@ -114,9 +116,11 @@ def _plan(runs: Sequence[Loaded]) -> Plan:
         target=plan.parties.target.model_copy(update=nobody),
         sources=tuple(source.model_copy(update=nobody) for source in sources),
     )
-    grants = {role: least(str(getattr(one.results, role)) for one in plans) for role in ("target", "sources")}
+    grants = {
+        role: least(str(getattr(each.results, role)) for each in plans) for role in ("target", "sources")
+    }
     results = plan.results.model_copy(update=grants)
-    reveal = least(one.reveal for one in plans)
+    reveal = least(each.reveal for each in plans)
     return plan.model_copy(update={"parties": parties, "reveal": reveal, "results": results})
 
 
@@ -126,8 +130,7 @@ def _merged(runs: Sequence[Loaded], plan: Plan) -> Result:
     first = results[0]
     kind, copy = findings_of(plan, first.role), Copy(plan, first.party, first.role, first.n)
     findings = kind(copy, kind.merged(copy, [result.findings for result in results])).completed()
-    about: dict[str, Any] = {"cost": _cost(results), "warnings": _warnings(runs)}
-    return Result(findings, alignment=first.alignment, **about)
+    return Result(findings, alignment=first.alignment, cost=_cost(results), warnings=_warnings(runs))
 
 
 def _cost(results: Sequence[Result]) -> pd.DataFrame:

@@ -51,9 +51,10 @@ def figure(result: Outcome) -> Figure:
     if find_spec("matplotlib") is None:
         raise SetupError("matplotlib, which draws the figure, is not installed. Run: pip install matplotlib")
     shown = result.findings.sections()
-    tables, matrices = [one.table for one in shown if one.table], [one.matrix for one in shown if one.matrix]
+    tables = [section.table for section in shown if section.table]
+    matrix = next((section.matrix for section in shown if section.matrix), None)
     if not result.findings.held:
-        raise NotRevealed(result.lacks() or f"{result.findings.outcome()}.")
+        raise NotRevealed(result.withheld_from_this_party() or f"{result.findings.outcome()}.")
     from matplotlib.figure import Figure
 
     class Picture(Figure):
@@ -66,21 +67,21 @@ def figure(result: Outcome) -> Figure:
 
     if not tables:  # as where no canonical correlation can be told from chance
         drawn = Picture(figsize=(7, 2.5))
-        sentences = [f"{result.findings.outcome()}.", *(note for one in shown for note in one.notes)]
+        sentences = [f"{result.findings.outcome()}.", *(note for section in shown for note in section.notes)]
         text = "\n\n".join(fill(printable(line).replace("$", r"\$"), 80) for line in sentences)
         drawn.text(0.04, 0.9, text, va="top", fontsize=10)
         return drawn
-    table, matrix = tables[-1], matrices[0] if matrices else None
+    table = tables[-1]
     rows, columns = matrix.values.shape if matrix else (0, 0)
     height = 1.6 + 0.2 * max(min(len(table.rows), _LINES), min(rows, _NAMED))
     width = 5.0 + (3.4 + 0.2 * min(columns, _NAMED) if matrix else 0)
     drawn = Picture(figsize=(width, max(height, 3.2 if matrix else 0)), layout="constrained")
     if matrix:
-        left, right = drawn.subplots(1, 2, width_ratios=(5, width - 5))
-        _heat_map(right, matrix)
+        beside_map, map_axes = drawn.subplots(1, 2, width_ratios=(5, width - 5))
+        _heat_map(map_axes, matrix)
+        _bars(beside_map, table)
     else:
-        left = drawn.subplots()
-    _bars(left, table)
+        _bars(drawn.subplots(), table)
     return drawn
 
 

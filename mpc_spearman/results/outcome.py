@@ -50,8 +50,8 @@ class Outcome:
         offered: Mapping[str, int] = MappingProxyType({}),
         record: str | None = None,
     ) -> None:
-        about = {"warnings": tuple(warnings), "alignment": alignment, "record": record}
-        vars(self).update(findings=findings, _cost=COST.plain(cost), _offered=dict(offered), **about)
+        vars(self).update(findings=findings, warnings=tuple(warnings), alignment=alignment, record=record)
+        vars(self).update(_cost=COST.plain(cost), _offered=dict(offered))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a result does not change: {name}")
@@ -126,7 +126,7 @@ class Outcome:
             why = f"not in this result: the coordinator passes {granted!r} on to the {to} (results.{to})"
         return f"The {form.words} {'are' if form.words.endswith('s') else 'is'} {why}."
 
-    def lacks(self) -> str | None:
+    def withheld_from_this_party(self) -> str | None:
         """Return a sentence about the first table that was revealed, but not to this party, if any."""
         for name, form in LEVELS[self.plan.reveal].findings.tables.items():
             if name not in self.findings.tables and not form.coordinator:
@@ -134,6 +134,6 @@ class Outcome:
         return None
 
     def rows_used(self) -> str:
-        """Say how many rows were used, and out of how many, as far as this copy knows."""
+        """Return how many rows were used, and of how many rows of each party that this copy knows."""
         of = ", ".join(f"{name} {rows:,}" for name, rows in self._offered.items())
         return f"{self.n:,}" + (f", common to all parties (of {of})" if of else "")

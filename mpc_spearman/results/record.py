@@ -61,7 +61,7 @@ class Record(Section):
     """What all parties sign: digests, commitments and the run's id are hexadecimal.
 
     ``rehearsal`` says that the identities were made for this run on one machine, and prove nothing about
-    anybody; ``opened``, whom the protocol's values were opened to, and at which level; ``began`` and
+    anybody; ``opened``, to whom the protocol's values were opened, and at which level; ``began`` and
     ``ended`` are by the coordinator's clock.
     """
 
@@ -81,9 +81,9 @@ class Record(Section):
         cls, plan: Plan, run: bytes, rows: int, identities: Mapping[str, str], messages: Mapping[str, bytes],
         began: datetime, *, rehearsal: bool,
     ) -> Record:  # fmt: skip
-        """Write down a run that ends now, as far as a party knows it.
+        """Return the record of a run that ends now, with what a party knows.
 
-        `messages` are those with results that this party knows, by receiver.
+        `messages` are the messages with results that this party knows, by receiver.
         """
         grants = {
             party.name: plan.terms.granted[party.role]
@@ -113,7 +113,7 @@ class Record(Section):
 
     @classmethod
     def read(cls, text: str) -> Record:
-        """Read a record; raises ValueError if it is none, or another text than `text` of what it says.
+        """Read a record; ValueError if it is none, or is written in another way than `text` writes it.
 
         JSON that names a key twice says one thing to one reader and another to the next.
         """
@@ -131,9 +131,9 @@ def commitment(run: bytes, grant: str, message: bytes | None) -> str:
 
 
 def sign(text: str, own_record: Record, me: str, identity: Identity) -> tuple[bytes, list[str]]:
-    """Sign the coordinator's record if it is this party's own; return the signature and what differs.
+    """Sign the coordinator's record if it says the same as a party's own.
 
-    The signature is `NO_SIGNATURE` if anything does.
+    Returns the signature, or `NO_SIGNATURE`, and the names of what differs.
     """
     try:
         stated = Record.read(text)
@@ -144,9 +144,9 @@ def sign(text: str, own_record: Record, me: str, identity: Identity) -> tuple[by
         for name in ("version", "plan", "run", "rows", "rehearsal", "identities", "opened")
         if getattr(stated, name) != getattr(own_record, name)
     ]
-    if {name: one.grant for name, one in stated.granted.items()} != {
-        name: one.grant for name, one in own_record.granted.items()
-    } or stated.granted.get(me, own_record.granted.get(me)) != own_record.granted.get(me):
+    grants, own_grants = ({name: g.grant for name, g in r.granted.items()} for r in (stated, own_record))
+    mine = own_record.granted.get(me)
+    if grants != own_grants or stated.granted.get(me) != mine:
         differ.append("granted")
     if stated.began > stated.ended:
         differ.append("began, ended")
@@ -168,12 +168,11 @@ def signed_by(text: str, identities: Mapping[str, str], signatures: Mapping[str,
 
 def written(text: str, signatures: Mapping[str, bytes], messages: Mapping[str, bytes]) -> str:
     """Write ``record.json``: the record as it was signed, the signatures, and the messages known here."""
-    content = {
-        "record": text,
-        "signatures": {name: b64encode(one).decode() for name, one in signatures.items()},
-        "messages": {name: b64encode(one).decode() for name, one in messages.items()},
+    encoded = {
+        key: {name: b64encode(data).decode() for name, data in by_name.items()}
+        for key, by_name in (("signatures", signatures), ("messages", messages))
     }
-    return json.dumps(content, indent=2) + "\n"
+    return json.dumps({"record": text, **encoded}, indent=2) + "\n"
 
 
 def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
@@ -182,14 +181,14 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     Yields sentences in reading order, each with whether that check passed. `RecordError` if the record is
     missing or unreadable; `OutputError` if the folder is.
     """
-    file, about = folder / RECORD, run_directory.read_about(folder)
+    file, summary = folder / RECORD, run_directory.read_summary(folder)
     if not file.exists():
         raise RecordError(f"{folder} has no {RECORD}: runs leave one in each party's folder, merges do not")
     try:
         content = json.loads(run_directory.read_bytes(file))
         text = content["record"]
         signatures, messages = (
-            {name: b64decode(one, validate=True) for name, one in content[key].items()}
+            {name: b64decode(encoded, validate=True) for name, encoded in content[key].items()}
             for key in ("signatures", "messages")
         )
         record = Record.read(text)
@@ -210,37 +209,39 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
     else:
         keys = plan.identities
         yield keys == record.identities, "the parties' keys against your plan's"
-    known = {name: key for name, key in keys.items() if key is not None}
-    signers = signed_by(text, known, signatures)
+    signers = signed_by(text, {name: key for name, key in keys.items() if key is not None}, signatures)
     for name in keys:
         signed = name in signers
-        none = signatures.get(name, NO_SIGNATURE) == NO_SIGNATURE
-        yield signed, f"{name}: " + ("signed" if signed else "not signed" if none else "signature is wrong")
-    plan_digest = hashlib.sha256(canonical(about.get("plan")).encode()).digest()
-    yield (plan_digest, about.get("n")) == (digest, record.rows), "the result beside it, by plan and rows"
-    for name, one in record.granted.items():
+        missing = signatures.get(name, NO_SIGNATURE) == NO_SIGNATURE
+        yield signed, f"{name}: {'signed' if signed else 'not signed' if missing else 'signature is wrong'}"
+    plan_digest = hashlib.sha256(canonical(summary.get("plan")).encode()).digest()
+    same_run = (plan_digest, summary.get("n")) == (digest, record.rows)
+    yield same_run, "the result beside it, by plan and rows"
+    for name, granted in record.granted.items():
+        grant, is_owner = granted.grant, name == summary.get("party")
         if name in messages:
-            same = commitment(run, one.grant, messages[name]) == one.commitment
-            yield same, f"{name}: the message with its {one.grant}, kept here, against its commitment"
-            if name == about.get("party"):
-                shown, of = _shown(folder, messages[name]), record.version
-                hint = "" if shown or of == __version__ else f" (version {of} wrote it: verify with that one)"
-                yield shown, f"{name}: what this folder shows against the message{hint}"
-        elif one.commitment and name == about.get("party"):
-            yield False, f"{name}: the message with its {one.grant} is not here, so nothing shows its numbers"
-        elif one.commitment:
-            yield True, f"{name}: {one.grant}, in a message that is not here (commitment {one.commitment})"
+            matches = commitment(run, grant, messages[name]) == granted.commitment
+            yield matches, f"{name}: the message with its {grant}, kept here, against its commitment"
+            if is_owner:
+                shows, writer = _shows(folder, messages[name]), record.version
+                hint = f" (version {writer} wrote it: verify with that one)"
+                hint = "" if shows or writer == __version__ else hint
+                yield shows, f"{name}: what this folder shows against the message{hint}"
+        elif granted.commitment and is_owner:
+            yield False, f"{name}: the message with its {grant} is not here, so nothing shows its numbers"
+        elif granted.commitment:
+            yield True, f"{name}: {grant}, in a message that is not here (commitment {granted.commitment})"
         else:
             yield True, f"{name}: nothing was passed on"
 
 
-def _shown(folder: Path, message: bytes) -> bool:
+def _shows(folder: Path, message: bytes) -> bool:
     """Return whether a data party's folder shows what a message passed on to it."""
     try:
         findings, _ = saved.read(folder)
         role = Role(findings.copy.role)
         fields = VIEW.fields(findings.plan.terms, Kind.RESULT, Role.COORDINATOR, role) or ()
-        shows = findings.shows(dict(decode(fields, findings.sizes, memoryview(message))))
-        return shows and saved.shown(findings, folder)
+        numbers = dict(decode(fields, findings.sizes, memoryview(message)))
+        return findings.shows(numbers) and saved.csv_files_show(findings, folder)
     except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
         return False

@@ -75,9 +75,9 @@ class Result(Outcome):
         return self._with(record=record)
 
     def _with(self, **changes: object) -> Result:
-        other = object.__new__(Result)
-        vars(other).update({**vars(self), **changes})
-        return other
+        changed = object.__new__(Result)
+        vars(changed).update({**vars(self), **changes})
+        return changed
 
     def save(self, directory: str | Path, *, csv: bool = False) -> Path:
         """Write the run directory, whole or not at all, and return its absolute path.
@@ -96,7 +96,7 @@ class Result(Outcome):
         """
         folder = Path(directory)
         try:
-            findings, about = saved.read(folder)
-            return cls(findings, **about)
+            findings, more = saved.read(folder)
+            return cls(findings, **more)
         except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(f"the run directory {folder} is damaged: {error}") from error

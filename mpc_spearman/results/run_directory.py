@@ -95,13 +95,13 @@ def check_replaceable(directory: str | Path) -> None:
         raise OutputError(f"{target} is not replaced: it holds {foreign[0]!r}, which no run wrote")
     if names - {STATUS}:  # a run that failed leaves that alone
         try:
-            read_about(target)
+            read_summary(target)
         except OutputError as error:
             raise OutputError(f"{target} is not replaced: it is not empty and not a run directory") from error
 
 
-class Room:
-    """Room on the disk for a run directory, kept by a file without a name until it is released.
+class ReservedSpace:
+    """Space on the disk for a run directory, held by a file without a name until it is released.
 
     A disk that fills up during a run would otherwise lose the result. The file ends with the process.
     """
@@ -111,23 +111,23 @@ class Room:
         self._file: int | None = None
 
     def reserve(self, features: int = 0, coefficients: int = 0) -> None:
-        """Reserve room for a result about so many features and coefficients, or raise `OutputError`."""
+        """Reserve space for a result about so many features and coefficients, or raise `OutputError`."""
         in_csv = coefficients if coefficients <= CSV_PAIRS else 0
-        need = features * _A_FEATURE + coefficients * _A_COEFFICIENT + in_csv * _IN_CSV
+        need = max(_LEAST, features * _A_FEATURE + coefficients * _A_COEFFICIENT + in_csv * _IN_CSV)
         try:
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-                part = self._folder / f".room.{secrets.token_hex(8)}.part"
+                part = self._folder / f".reserved.{secrets.token_hex(8)}.part"
                 self._file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
                 part.unlink()
-            os.posix_fallocate(self._file, 0, max(_LEAST, need))
+            os.posix_fallocate(self._file, 0, need)
         except OSError as error:
             self.release()
-            room = f"the results need up to {decimal(max(_LEAST, need))}"
-            raise OutputError(f"cannot write to {self._folder}: {error.strerror}; {room}") from None
+            size = f"the results need up to {decimal(need)}"
+            raise OutputError(f"cannot write to {self._folder}: {error.strerror}; {size}") from None
 
     def release(self) -> None:
-        """Give the room back, for the result to be written there."""
+        """Give the space back, for the result to be written there."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -159,8 +159,7 @@ def swap(moves: Mapping[Path, Path]) -> None:
 
     What stood at a target survives until all are in place.
     """
-    undo: list[tuple[Path, Path]] = []
-    asides: list[Path] = []
+    undo, asides = list[tuple[Path, Path]](), list[Path]()
     try:
         for part, target in moves.items():
             if target.exists():
@@ -187,7 +186,7 @@ def read_bytes(path: Path) -> bytes:
         raise OutputError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def read_about(directory: Path) -> dict[str, Any]:
+def read_summary(directory: Path) -> dict[str, Any]:
     """Read ``result.json``; `OutputError` if it is missing, damaged or of another schema version."""
     path = directory / "result.json"
     parties = [] if path.exists() else sorted(file.parent.name for file in directory.glob("*/result.json"))
@@ -196,10 +195,10 @@ def read_about(directory: Path) -> dict[str, Any]:
     if not path.exists():
         raise OutputError(f"{path} does not exist; name a party's folder of results, such as runs/demo/C")
     try:
-        about = json.loads(read_bytes(path).decode("utf-8"))
+        summary = json.loads(read_bytes(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise OutputError(f"{path} is damaged: {error}") from error
-    version = about.get("schema_version") if isinstance(about, dict) else None
+    version = summary.get("schema_version") if isinstance(summary, dict) else None
     if version != SCHEMA_VERSION:
         raise OutputError(f"{path} has schema version {version!r}; this package reads {SCHEMA_VERSION}")
-    return dict(about)
+    return dict(summary)

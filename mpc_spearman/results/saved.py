@@ -36,14 +36,14 @@ _IN_JSON: dict[Any, set[type]] = {float: {float, int, type(None)}, int: {int}, b
 
 
 def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
-    """Write a result as the content of its files, by name.
+    """Return a result as the content of its files, by name.
 
     With `csv`, pairs are in CSV files however many there are. `OutputError` if a name is not valid Unicode.
     """
     findings = result.findings
     pairs = _pairs(findings)
     tables = {name: _columns(TABLES[name], table) for name, table in findings.held.items() if _in_json(name)}
-    about = {
+    summary = {
         "schema_version": run_directory.SCHEMA_VERSION,
         "package_version": __version__,
         "party": result.party,
@@ -61,18 +61,18 @@ def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
     }
     try:
         content = {name: text.encode() for name, text in _csv_files(findings, pairs, csv=csv)}
-        content["cost.csv"] = _csv_text(COST, result.cost).encode()
+        content["cost.csv"] = cells.csv_text(_keyed(COST, result.cost)).encode()
         if pairs is not None:
             content[PAIRS] = _parquet(pairs)
         if result.record is not None:
             content[RECORD] = result.record.encode()
         content["report.html"] = report.render(result).encode()
-        return {"result.json": sealed(about, content), **content}
+        return {"result.json": sealed(summary, content), **content}
     except UnicodeError:
         raise OutputError("the result cannot be written: a name in it is not valid Unicode") from None
 
 
-def shown(findings: Findings, folder: Path) -> bool:
+def csv_files_show(findings: Findings, folder: Path) -> bool:
     """Return whether the CSV files in a folder show these tables."""
     files = _csv_files(findings, _pairs(findings), csv=(folder / "matrix.csv").exists())
     return all((folder / name).read_text(encoding="utf-8") == text for name, text in files)
@@ -88,9 +88,9 @@ def _csv_files(findings: Findings, pairs: pd.DataFrame | None, *, csv: bool) -> 
     few = csv or len(labels.sources) * len(labels.target) <= CSV_PAIRS
     for name, table in findings.held.items():
         if TABLES[name].file and (few or _in_json(name)):
-            yield TABLES[name].file, _csv_text(TABLES[name], table)
+            yield TABLES[name].file, cells.csv_text(_keyed(TABLES[name], table))
     if pairs is not None and (csv or len(pairs) <= CSV_PAIRS):
-        yield "pairs.csv", cells.csv_text([*pairs.columns], pairs.itertuples(index=False, name=None))
+        yield "pairs.csv", cells.csv_text(pairs)
 
 
 def _in_json(name: str) -> bool:
@@ -101,24 +101,18 @@ def _keyed(form: Form, table: Any) -> pd.DataFrame:
     """Return a table with what names its rows as its first columns."""
     if form.is_series:
         table = table.to_frame(*form.columns or ())
-    keyed: pd.DataFrame = table.reset_index(names=[*form.index]) if form.index else table
+    keyed: pd.DataFrame = table
+    if form.index:  # a target's feature may have the name of such a column
+        keyed = table.reset_index(names=[*form.index], allow_duplicates=True)
     return keyed
 
 
 def _columns(form: Form, table: Any) -> dict[str, list[Any]]:
-    """Write a table as JSON has it: a list for each column, null for an undefined number."""
+    """Return a table as JSON has it: a list for each column, null for an undefined number."""
     return {
         str(name): [None if cell != cell else cell for cell in column.tolist()]
         for name, column in _keyed(form, table).items()
     }
-
-
-def _csv_text(form: Form, table: pd.DataFrame) -> str:
-    """Write a table as CSV."""
-    keys = table.index.to_frame().itertuples(index=False, name=None) if form.index else [()] * len(table)
-    rows = table.itertuples(index=False, name=None)
-    lines = ([*key, *row] for key, row in zip(keys, rows, strict=True))
-    return cells.csv_text([*form.index, *table.columns], lines)
 
 
 def _parquet(pairs: pd.DataFrame) -> bytes:
@@ -133,19 +127,19 @@ def _parquet(pairs: pd.DataFrame) -> bytes:
     return sink.getvalue()
 
 
-def sealed(about: dict[str, Any], content: Mapping[str, bytes]) -> bytes:
-    """Write ``result.json`` with the digests of the other files and its own."""
-    about = {**about, "files": {name: _digest(data) for name, data in content.items()}}
-    about["digest"] = _own_digest(about)
-    text = json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def sealed(summary: dict[str, Any], content: Mapping[str, bytes]) -> bytes:
+    """Return ``result.json`` with the digests of the other files and its own."""
+    summary = {**summary, "files": {name: _digest(data) for name, data in content.items()}}
+    summary["digest"] = _digest_of_json(summary)
+    text = json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     # JSON escapes the control characters below the space only.
-    text = cells.CONTROL.sub(lambda seen: f"\\u{ord(seen[0]):04x}" if seen[0] != "\n" else "\n", text)
+    text = cells.CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}" if match[0] != "\n" else "\n", text)
     return text.encode()
 
 
-def _own_digest(about: Mapping[str, Any]) -> str:
+def _digest_of_json(summary: Mapping[str, Any]) -> str:
     """Digest all of ``result.json`` but this digest, in whatever order and spacing it is written."""
-    content = {key: value for key, value in about.items() if key != "digest"}
+    content = {key: value for key, value in summary.items() if key != "digest"}
     return _digest(json.dumps(content, sort_keys=True).encode())
 
 
@@ -155,21 +149,22 @@ def _digest(data: bytes) -> str:
 
 def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
     """Read a run directory as the arguments of `Outcome`; errors are those that `Result.load` catches."""
-    about = run_directory.read_about(folder)
-    content = _as_written(folder, about)
-    copy = Copy(_plan(folder, about), about["party"], about["role"], int(about["n"]))
-    kind, tables = findings_of(copy.plan, copy.role), about["tables"]
-    labels = Labels([(party, feature) for party, feature in about["rows"]], about["features"])
+    summary = run_directory.read_summary(folder)
+    content = _checked_files(folder, summary)
+    plan = _plan(folder, summary)
+    copy = Copy(plan, summary["party"], summary["role"], int(summary["n"]))
+    kind, tables = findings_of(copy.plan, copy.role), summary["tables"]
+    labels = Labels([(party, feature) for party, feature in summary["rows"]], summary["features"])
     pairs = _read_parquet(content[PAIRS], copy, labels) if PAIRS in content else None
     held = {}
-    for name in about["holds"]:
+    for name in summary["holds"]:
         form = kind.tables.get(name, TABLES[name])
         if form.pair and pairs is not None:
             held[name] = matrix_of(form, pairs, labels)
         else:
             held[name] = _table(form, tables[name])
     record = content[RECORD].decode() if RECORD in content else None
-    more = {key: about[key] for key in ("warnings", "alignment", "offered")}
+    more = {key: summary[key] for key in ("warnings", "alignment", "offered")}
     return kind(copy, held).checked(), {**more, "cost": _table(COST, tables["cost"]), "record": record}
 
 
@@ -178,9 +173,9 @@ def _table(form: Form, columns: Mapping[str, list[Any]]) -> Any:
     kinds: Any = {**dict.fromkeys(form.index, str), **(form.columns or {})}
     if list(columns) != list(kinds):
         raise ValueError(f"the {form.words} have the columns {', '.join(kinds)}")
-    for name, cells_of in columns.items():
+    for name, column in columns.items():
         kind = int if name == "number" else kinds[name]
-        if odd := {type(cell) for cell in cells_of} - _IN_JSON.get(kind, {str}):
+        if odd := {type(cell) for cell in column} - _IN_JSON.get(kind, {str}):
             raise ValueError(f"the {form.words} have a {odd.pop().__name__} in the column {name}")
     plain = {
         name: [math.nan if cell is None else cell for cell in columns[name]] for name in form.columns or ()
@@ -191,13 +186,13 @@ def _table(form: Form, columns: Mapping[str, list[Any]]) -> Any:
     return form.plain(table.squeeze(axis=1) if form.is_series else table)
 
 
-def _plan(folder: Path, about: Mapping[str, Any]) -> Plan:
+def _plan(folder: Path, summary: Mapping[str, Any]) -> Plan:
     """Return the plan of a run directory; `OutputError` if this version cannot read it."""
     with suppress(ValidationError):
-        plan = Plan.of_checked(about["plan"])
-        if plan.shared() == about["plan"]:
+        plan = Plan.of_checked(summary["plan"])
+        if plan.shared() == summary["plan"]:
             return plan
-    writer = about["package_version"]
+    writer = summary["package_version"]
     why = "is damaged: this is not its version's plan"
     if writer != __version__:
         why = f"is a result of version {writer}, whose plans have other keys: install that version to read it"
@@ -215,9 +210,9 @@ def _read_parquet(data: bytes, copy: Copy, labels: Labels) -> pd.DataFrame:
 
     names = ["party", "source", "target"]
     with pq.ParquetFile(io.BytesIO(data), read_dictionary=names) as file:
-        about, items = file.metadata, len(labels.sources) * len(labels.target)
-        rows = sum(about.row_group(at).num_rows for at in range(about.num_row_groups))
-        if rows != about.num_rows or not copy.pairs_match(rows, items):
+        metadata, items = file.metadata, len(labels.sources) * len(labels.target)
+        rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+        if rows != metadata.num_rows or not copy.pairs_match(rows, items):
             raise ValueError(f"the table of pairs has {rows:,} rows, and not each pair of its columns once")
         for field in file.schema_arrow:
             is_of_kind = pa.types.is_dictionary if field.name in names else pa.types.is_float64
@@ -227,12 +222,12 @@ def _read_parquet(data: bytes, copy: Copy, labels: Labels) -> pd.DataFrame:
     return table.astype(dict.fromkeys(names, object))
 
 
-def _as_written(folder: Path, about: Mapping[str, Any]) -> dict[str, bytes]:
-    """Read all files, which have their digests."""
-    if about["digest"] != _own_digest(about):
+def _checked_files(folder: Path, summary: Mapping[str, Any]) -> dict[str, bytes]:
+    """Read all files but ``result.json``; `OutputError` if one is damaged, missing or unknown."""
+    if summary["digest"] != _digest_of_json(summary):
         raise OutputError(f"{folder / 'result.json'} is damaged: it does not match the digest in it")
     content = {}
-    for name, digest in about["files"].items():
+    for name, digest in summary["files"].items():
         data = run_directory.read_bytes(folder / name) if name in run_directory.FILES else b""
         if _digest(data) != digest:
             raise OutputError(f"{folder / name} is damaged: it does not match its digest in result.json")

@@ -60,7 +60,7 @@ def summarize(result: Outcome, console: Console) -> None:
             tabulate(section.table, section.short)
         for sentence in section.notes:
             say(sentence)
-    say(result.lacks(), "dim")
+    say(result.withheld_from_this_party(), "dim")
     if result.offered:
         say(f"Rows: {result.rows_used()}.")
     for text in result.warnings[:_SHOWN_WARNINGS]:
@@ -69,11 +69,11 @@ def summarize(result: Outcome, console: Console) -> None:
     if len(result.warnings) > _SHOWN_WARNINGS:
         say(f"The report has {len(result.warnings) - _SHOWN_WARNINGS} more.", "yellow")
     cost = totals(result)
-    whose = "" if cost.complete else f", {result.party} alone"
+    owner = "" if cost.complete else f", {result.party} alone"
     peaks = ", ".join(f"{party} {decimal(size)}" for party, size in cost.memory) or "not measured"
     times = f"{human_seconds(cost.seconds)} after start-up, {human_seconds(cost.busiest)} computing"
-    say(f"time    {times}{whose}")
-    say(f"wire    {decimal(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds{whose}")
+    say(f"time    {times}{owner}")
+    say(f"wire    {decimal(cost.wire)} in {cost.messages:,} messages, {cost.rounds:,} rounds{owner}")
     say(f"memory  {peaks} at the peak")
     for ends, size in cost.forwarded:
         say(f"        {decimal(size)} between {ends}, forwarded by the coordinator's host")

@@ -131,7 +131,7 @@ def test_the_strongest_pairs_alone_are_listed_saved_and_mapped(claims: ModuleTyp
     for name, table in made.held.items():
         assert table.equals(getattr(loaded, name)), name
     assert len(loaded.pairs()) == len(pd.read_parquet(folder / "pairs.parquet")) == 3
-    assert saved.shown(loaded.findings, folder)
+    assert saved.csv_files_show(loaded.findings, folder)
     assert loaded.noise.notna().equals(loaded.coefficients.notna())
     (shown,) = [section.matrix for section in made.sections() if section.matrix]
     known = loaded.coefficients.notna()

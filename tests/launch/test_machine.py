@@ -21,7 +21,7 @@ from mpc_spearman.errors import OutputError, SetupError
 from mpc_spearman.launch import machine
 from mpc_spearman.privacy.charges import balances
 from mpc_spearman.privacy.ledger import Ledger
-from mpc_spearman.results.run_directory import Room
+from mpc_spearman.results.run_directory import ReservedSpace
 from support.harness import do
 from support.members import Members
 from support.plans import LIGHT, mapping
@@ -94,14 +94,14 @@ def test_a_root_that_cannot_be_written_needs_a_tmpdir(alone: Any, tmp_path: Path
 
 
 def test_room_is_kept_for_results_and_given_back(tmp_path: Path) -> None:
-    room = Room(tmp_path / "out" / "C")
+    space = ReservedSpace(tmp_path / "out" / "C")
     with full_disk(), pytest.raises(OutputError, match=r"the results need up to 16\.8 MB$"):
-        room.reserve()
-    room.reserve(coefficients=1_000_000)
-    assert room._file is not None
-    assert os.fstat(room._file).st_blocks * 512 >= 150_000_000
+        space.reserve()
+    space.reserve(coefficients=1_000_000)
+    assert space._file is not None
+    assert os.fstat(space._file).st_blocks * 512 >= 150_000_000
     assert list(tmp_path.rglob("*")) == [tmp_path / "out"]
-    room.release()
+    space.release()
 
 
 @contextmanager
