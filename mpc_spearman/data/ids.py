@@ -43,7 +43,7 @@ def id_text(
     blocks: Iterable[pa.Array], normalise: Sequence[Normalise], memory: Memory
 ) -> pa.LargeStringArray:
     """Turn a column of ids into text, "" where an id is missing."""
-    return _together([_compact(_text_of(block, normalise), memory) for block in blocks], memory)
+    return _concatenated([_compact(_text_of(block, normalise), memory) for block in blocks], memory)
 
 
 def _compact(text: pa.LargeStringArray, memory: Memory) -> pa.LargeStringArray:
@@ -69,7 +69,21 @@ def _text_of(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringA
     return text
 
 
-def _together(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
+def _written(array: pa.Array) -> pa.Array:
+    """Return ids that are not text as text; `Unusable` if they are no ids."""
+    kind = array.type
+    digits = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
+    if digits or pa.types.is_null(kind):
+        return array.cast(pa.large_string())
+    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
+        days = array.cast(pa.date32())
+        if pc.all(pc.equal(days.cast(kind), array)).as_py() in (True, None):
+            return days.cast(pa.large_string())
+    cast = "neither text, whole numbers nor dates: cast them to text or to int64"
+    raise Unusable(f"ids of type {named(kind)}, {cast}")
+
+
+def _concatenated(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
     """Return blocks of text as one, which may be in a file; empty the list meanwhile."""
     if len(texts) == 1:
         return texts[0]
@@ -77,10 +91,11 @@ def _together(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeStrin
     ends, cells, row, end = memory.zeros((n + 1,), np.int64), memory.zeros((size,), np.uint8), 0, 0
     for i, text in enumerate(texts):
         if len(text):
-            places, its = buffers_of(text)
-            ends[row + 1 : row + len(places)], cells[end : end + len(its)] = places[1:] + end, its
-            row, end = row + len(text), end + len(its)
-        texts[i] = None  # not both for long
+            ends_of_block, cells_of_block = buffers_of(text)
+            ends[row + 1 : row + len(ends_of_block)] = ends_of_block[1:] + end
+            cells[end : end + len(cells_of_block)] = cells_of_block
+            row, end = row + len(text), end + len(cells_of_block)
+        texts[i] = None  # so that text is not in memory twice for long
     return large_text(ends, cells)
 
 
@@ -104,21 +119,20 @@ def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray], memory: M
             parts += [lengths, pa.scalar(":", pa.large_string()), column]
         text = pc.binary_join_element_wise(*parts, pa.scalar("", pa.large_string()))
         joined.append(keep_text(text, memory))
-    return _together(joined, memory)
+    return _concatenated(joined, memory)
 
 
 def take(ids: pa.LargeStringArray, rows: Rows, memory: Memory) -> pa.LargeStringArray:
     """Return the ids of some rows, in their order."""
     some = (ids.take(pa.array(rows[part])) for part in blocks(len(rows), _AT_ONCE))
-    return _together([keep_text(text, memory) for text in some] or [ids.slice(0, 0)], memory)
+    return _concatenated([keep_text(text, memory) for text in some] or [ids.slice(0, 0)], memory)
 
 
 def repeated(ids: pa.LargeStringArray, memory: Memory) -> tuple[Mask, Mask]:
     """Mark the rows with a duplicate id: all copies, and all but the first of each."""
     later, copied = (memory.zeros((len(ids),), np.bool_) for _ in range(2))
     for rows, places in _places(ids, memory):
-        # A place below the highest so far is one that came before.
-        later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]
+        later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]  # a number that came before
         copied[rows] = (np.bincount(places) > 1)[places]
     return copied, later
 
@@ -149,52 +163,40 @@ def _may_repeat(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
     if n <= _AT_ONCE:
         yield np.arange(n)
         return
-    codes, bits = memory.zeros((n,), np.uint64), np.uint64(64 - (n // _PART).bit_length())
+    hashes, bits = memory.zeros((n,), np.uint64), np.uint64(64 - (n // _PART).bit_length())
     for part in blocks(n, _BLOCK):
-        codes[part] = _hashed(ids.slice(part.start, part.stop - part.start))
-    for first in range(1 << (64 - int(bits))):
-        rows = [part.start + np.flatnonzero(codes[part] >> bits == first) for part in blocks(n, _AT_ONCE)]
-        some = np.concatenate([codes[of] for of in rows])
-        order = np.sort(some)
-        twice = np.unique(order[1:][order[1:] == order[:-1]])
-        if not len(twice):
+        hashes[part] = _hashed(ids.slice(part.start, part.stop - part.start))
+    for first_bits in range(1 << (64 - int(bits))):
+        rows = np.concatenate(
+            [part.start + np.flatnonzero(hashes[part] >> bits == first_bits) for part in blocks(n, _AT_ONCE)]
+        )
+        of_rows = hashes[rows]
+        ordered = np.sort(of_rows)
+        twice = np.isin(of_rows, np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+        if not twice.any():
             continue
-        again = np.isin(some, twice)
-        row = np.concatenate(rows)[again]
-        order = np.argsort(some[again], kind="stable")
-        ends = np.flatnonzero(np.diff(some[again][order])) + 1  # of equal codes
-        cuts = ends[np.unique(np.searchsorted(ends, range(0, len(row), _AT_ONCE), side="right") - 1)[1:]]
-        yield from np.split(row[order], cuts)
+        rows, of_rows = rows[twice], of_rows[twice]
+        order = np.argsort(of_rows, kind="stable")
+        ends = np.flatnonzero(np.diff(of_rows[order])) + 1  # of equal hashes
+        cuts = ends[np.unique(np.searchsorted(ends, range(0, len(rows), _AT_ONCE), side="right") - 1)[1:]]
+        yield from np.split(rows[order], cuts)
 
 
 def _hashed(ids: pa.LargeStringArray) -> npt.NDArray[np.uint64]:
     """Return a hash of each id, 8 bytes of it at a time: to find what may be equal, for no secret."""
     ends, cells = buffers_of(ids)
     padded = np.concatenate((cells, np.zeros(8, np.uint8)))
-    words = np.ndarray((len(cells) + 1,), np.uint64, padded, strides=(1,))  # those that begin at each byte
-    starts, left = ends[:-1], np.diff(ends)
-    codes, rows = left.astype(np.uint64), np.arange(len(ids))
+    words = np.ndarray((len(cells) + 1,), np.uint64, padded, strides=(1,))  # one begins at each byte
+    starts, sizes = ends[:-1], np.diff(ends)
+    hashes, rows = sizes.astype(np.uint64), np.arange(len(ids))
     while len(rows):
-        kept = np.uint64(8) * np.minimum(left, 7).astype(np.uint64)
-        within = np.where(left < 8, (np.uint64(1) << kept) - np.uint64(1), ~np.uint64(0))
-        mixed = (codes[rows] ^ (words[starts] & within)) * _FACTOR
-        codes[rows] = mixed ^ (mixed >> np.uint64(29))
-        more = left > 8
-        rows, starts, left = rows[more], starts[more] + 8, left[more] - 8
-    return codes * _FACTOR
-
-
-def _written(array: pa.Array) -> pa.Array:
-    kind = array.type
-    digits = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
-    if digits or pa.types.is_null(kind):
-        return array.cast(pa.large_string())
-    if pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None):
-        days = array.cast(pa.date32())
-        if pc.all(pc.equal(days.cast(kind), array)).as_py() in (True, None):
-            return days.cast(pa.large_string())
-    what = "neither text, whole numbers nor dates: cast them to text or to int64"
-    raise Unusable(f"ids of type {named(kind)}, {what}")
+        bits = np.uint64(8) * np.minimum(sizes, 7).astype(np.uint64)
+        of_id = np.where(sizes < 8, (np.uint64(1) << bits) - np.uint64(1), ~np.uint64(0))
+        mixed = (hashes[rows] ^ (words[starts] & of_id)) * _FACTOR
+        hashes[rows] = mixed ^ (mixed >> np.uint64(29))
+        longer = sizes > 8
+        rows, starts, sizes = rows[longer], starts[longer] + 8, sizes[longer] - 8
+    return hashes * _FACTOR
 
 
 def map_text(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
@@ -202,8 +204,8 @@ def map_text(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.Larg
 
     Arrow has no case folding, and its normal forms differ from release to release.
     """
-    blocks = (text.slice(start, _BLOCK).to_pylist() for start in range(0, len(text), _BLOCK))
-    changed = [pa.array([one and change(one) for one in block], text.type) for block in blocks]
+    lists = (text.slice(start, _BLOCK).to_pylist() for start in range(0, len(text), _BLOCK))
+    changed = [pa.array([cell and change(cell) for cell in cells], text.type) for cells in lists]
     return pa.concat_arrays([text.slice(0, 0), *changed])
 
 
@@ -238,26 +240,28 @@ def id_digest(ids: pa.LargeStringArray, key: bytes) -> bytes:
 
 
 def id_help(ids: pa.LargeStringArray, common: pa.LargeStringArray | None = None) -> str:
-    """Return why a party's ids may differ from the others'; "" if nothing is odd.
+    """Return why a party's ids may differ from the others', in counts; "" if nothing is odd.
 
-    What is true of some ids in `common` as well is no reason. Contains counts only. It is for the party alone
-    and must not be sent.
+    What is true of some ids in `common` as well is no reason. It is for the party alone and must not be sent.
     """
-    longest = max(map(_most_digits, (ids, *(() if common is None else (common,)))))
-    odd = _odd(ids, longest)
-    usual = _odd(common, longest) if common is not None and any(odd.values()) else {}
-    found = [f"{count:,} {what}" for what, count in odd.items() if count and not usual.get(what)]
-    return f"Of the {len(ids):,} ids here, " + ", ".join(found) if found else ""
+    ids_and_common = [ids] if common is None else [ids, common]
+    numbers = [some.filter(pc.match_substring_regex(some, _NUMBER)) for some in ids_and_common]
+    most_digits = max(pc.max(pc.binary_length(some)).as_py() or 0 for some in numbers)
+    oddities = [_oddities(some, most_digits) for some in ids_and_common]
+    clauses = [
+        f"{count:,} {oddity}"
+        for oddity, count in oddities[0].items()
+        if count and not any(usual[oddity] for usual in oddities[1:])
+    ]
+    return f"Of the {len(ids):,} ids here, " + ", ".join(clauses) if clauses else ""
 
 
-def _most_digits(ids: pa.LargeStringArray) -> int:
-    numbers = ids.filter(pc.match_substring_regex(ids, _NUMBER))
-    return pc.max(pc.binary_length(numbers)).as_py() or 0
-
-
-def _odd(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
+def _oddities(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
+    """Count the ids that may differ from others', by why, with the key of the plan that helps."""
     nfc = map_text(ids, partial(normalize, "NFC"))
-    shorter = pc.less(pc.binary_length(ids), most_digits)
+    fewer_digits = pc.and_(
+        pc.match_substring_regex(ids, _NUMBER), pc.less(pc.binary_length(ids), most_digits)
+    )
     odd = {
         "have spaces around them (normalise: [strip])": pc.not_equal(ids, pc.utf8_trim_whitespace(ids)),
         "have zero-width characters (normalise: [strip])": pc.match_substring_regex(ids, NO_WIDTH),
@@ -265,12 +269,10 @@ def _odd(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
         "have upper-case letters (normalise: [casefold])": pc.not_equal(ids, pc.utf8_lower(ids)),
         "have marks between digits (normalise: [digits])": pc.match_substring_regex(ids, _MARKED),
         "begin with 0, which others may have lost (normalise: [unpad])": pc.match_substring_regex(ids, "^0."),
-        "have fewer digits than the longest, as if zeros were lost (normalise: [unpad])": pc.and_(
-            pc.match_substring_regex(ids, _NUMBER), shorter
-        ),
+        "have fewer digits than the longest, as if zeros were lost (normalise: [unpad])": fewer_digits,
         "look like numbers written as text, such as 7.0 or 1e3": pc.match_substring_regex(ids, _AS_TEXT),
     }
-    return {what: pc.sum(rows).as_py() or 0 for what, rows in odd.items()}
+    return {oddity: pc.sum(rows).as_py() or 0 for oddity, rows in odd.items()}
 
 
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:

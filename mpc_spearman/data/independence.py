@@ -20,29 +20,29 @@ def row_cautions(ranks: Ranks, names: tuple[str, ...]) -> list[str]:
     were independent. The second counts how often neighbouring rows have the same value of a column, against
     random rows. One such column means a table sorted by it; several mean rows of the same people.
     """
-    n, kept = min(ranks.n, _MOST), [i for i, constant in enumerate(ranks.constant) if not constant]
-    row, chance = np.zeros(n, dtype=np.uint64), np.zeros(n)
-    seen, runs = set[bytes](), list[str]()
-    for place, i in enumerate(kept):
-        column = ranks.matrix[i, :n]
-        row += column.astype(np.uint64) * np.uint64(pow(_FACTOR, place + 1, 1 << 64))  # modulo 2^64
-        _, group, size = np.unique(column, return_inverse=True, return_counts=True)
-        if (key := group.tobytes()) in seen:
-            continue  # a copy makes no coincidence less likely
-        seen.add(key)
-        chance += np.log(size / n)[group]
-        same, at_random = column[1:] == column[:-1], float(((size / n) ** 2).sum())
-        if same.mean() > at_random + 0.5 * (1 - at_random):
-            runs.append(names[i])
-    if not kept:
+    n, varying = min(ranks.n, _MOST), np.flatnonzero(~np.array(ranks.constant)).tolist()
+    if not varying:
         return []
-    _, twin, copies = np.unique(row, return_inverse=True, return_counts=True)
+    row_hash, chance = np.zeros(n, dtype=np.uint64), np.zeros(n)
+    patterns, runs = set[bytes](), list[str]()
+    for place, i in enumerate(varying):
+        column = ranks.matrix[i, :n]
+        row_hash += column.astype(np.uint64) * np.uint64(pow(_FACTOR, place + 1, 1 << 64))  # modulo 2^64
+        _, group, size = np.unique(column, return_inverse=True, return_counts=True)
+        if (pattern := group.tobytes()) in patterns:
+            continue  # a copy makes no coincidence less likely
+        patterns.add(pattern)
+        chance += np.log(size / n)[group]
+        share, at_random = (column[1:] == column[:-1]).mean(), float(((size / n) ** 2).sum())
+        if share > at_random + 0.5 * (1 - at_random):
+            runs.append(names[i])
+    _, twin, copies = np.unique(row_hash, return_inverse=True, return_counts=True)
     repeated = float((copies[twin] > 1).mean())
     expected = float(-np.expm1((n - 1) * np.log1p(-np.minimum(np.exp(chance), 0.5))).mean())
     why = "If a person has several rows, p-values and intervals do not hold: keep one row per person"
-    said = []
+    warnings = []
     if repeated >= _LARGE and expected <= _BY_CHANCE:
-        said.append(f"{repeated:.0%} of the rows repeat another row in all columns. {why}")
+        warnings.append(f"{repeated:.0%} of the rows repeat another row in all columns. {why}")
     if len(runs) > 1:
-        said.append(f"rows come in runs with equal values of {listed(runs)}. {why}")
-    return said
+        warnings.append(f"rows come in runs with equal values of {listed(runs)}. {why}")
+    return warnings

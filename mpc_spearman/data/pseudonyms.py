@@ -55,15 +55,15 @@ def ascending(values: NDArray[np.bytes_]) -> bool:
 
 
 def common(sets: Sequence[NDArray[np.bytes_]]) -> list[NDArray[np.bool_]]:
-    """Return, for each of several strictly ascending sets, which of its members are in all others."""
-    in_all, *others = sets
-    for other in others:
-        in_all = in_all[_among(in_all, other)]
-    return [_among(one, in_all) for one in sets]
+    """Return, for each of several strictly ascending sets, which of its members are in all sets."""
+    in_all = sets[0]
+    for pseudonyms in sets[1:]:
+        in_all = in_all[_among(in_all, pseudonyms)]
+    return [_among(pseudonyms, in_all) for pseudonyms in sets]
 
 
-def _among(values: NDArray[np.bytes_], others: NDArray[np.bytes_]) -> NDArray[np.bool_]:
-    places = np.searchsorted(others, values)
-    present = places < len(others)
-    present[present] = others[places[present]] == values[present]
+def _among(values: NDArray[np.bytes_], members: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    places = np.searchsorted(members, values)
+    present = places < len(members)
+    present[present] = members[places[present]] == values[present]
     return present
