@@ -52,26 +52,29 @@ def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memo
     floating point are added as the decimals that they were written as, and others are rounded once.
     """
     kind, cells = numbers.kind, _Cells(numbers.values, numbers.missing, ids, memory)
-    known = cells.known()
+    counts = cells.counts()
     if how == "count":
-        return Numbers(known, np.zeros(ids.count, dtype=bool), "whole numbers")
-    nothing = known == 0
+        return Numbers(counts, np.zeros(ids.count, dtype=bool), "whole numbers")
+    missing = counts == 0
     if how and numbers.categories:
         raise Unusable(f"its cells are {kind}, for which duplicates can be count alone, not {how}")
     if how in ("sum", "mean"):
         wide = kind == "decimals" and numbers.type is None  # of which only the order is known
         duration = numbers.type is not None and pa.types.is_duration(numbers.type)
         if wide or not (duration or kind in _NUMBERS):
-            what = "decimals of more than 64 bits" if wide else kind
-            raise Unusable(f"its cells are {what}, for which duplicates can be max, min or count, not {how}")
+            cannot = "decimals of more than 64 bits" if wide else kind
+            raise Unusable(
+                f"its cells are {cannot}, for which duplicates can be max, min or count, not {how}"
+            )
         sums = cells.sums()
-        combined = sums if how == "sum" else sums / np.maximum(known, 1)
-        return numbers._replace(values=combined, missing=nothing)
-    low, high = cells.extreme(np.minimum), cells.extreme(np.maximum)
-    if how is None and (differ := (low != high) & ~nothing).any():
-        what = at_rows(ids.first_rows[differ], "id", " whose rows have different values")
-        raise Unusable(f"{what}; {_ADVICE}")
-    return numbers._replace(values=low if how == "min" else high, missing=nothing)
+        return numbers._replace(
+            values=sums if how == "sum" else sums / np.maximum(counts, 1), missing=missing
+        )
+    low, high = cells.extremes(np.minimum), cells.extremes(np.maximum)
+    if how is None and (differ := (low != high) & ~missing).any():
+        rows = at_rows(ids.first_rows[differ], "id", " whose rows have different values")
+        raise Unusable(f"{rows}; {_ADVICE}")
+    return numbers._replace(values=low if how == "min" else high, missing=missing)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,62 +89,59 @@ class _Cells:
     def _blocks(self) -> Iterator[tuple[Rows, Array]]:
         """Yield the cells that are not missing, with the number of each one's id."""
         for part in blocks(len(self.values), _BLOCK):
-            known = ~self.missing[part]
-            yield self.ids.of_row[part][known], self.values[part][known]
+            present = ~self.missing[part]
+            yield self.ids.of_row[part][present], self.values[part][present]
 
     def _zeros(self, kind: Any) -> Array:
         """Return a 0 for each id."""
         return self.memory.zeros((self.ids.count,), kind)
 
-    def known(self) -> Rows:
+    def counts(self) -> Rows:
         """Return how many cells of each id are not missing."""
-        known = self._zeros(np.int64)
+        counts = self._zeros(np.int64)
         for of_row, _ in self._blocks():
-            np.add.at(known, of_row, 1)
-        return known
+            np.add.at(counts, of_row, 1)
+        return counts
 
-    def extreme(self, pick: np.ufunc) -> Array:
+    def extremes(self, pick: np.ufunc) -> Array:
         """Return the least or the greatest cell of each id; 0 where all are missing."""
-        extreme, seen = self._zeros(self.values.dtype.type), self._zeros(np.bool_)
+        extremes, begun = self._zeros(self.values.dtype.type), self._zeros(np.bool_)
         for of_row, cells in self._blocks():
-            new = ~seen[of_row]
-            extreme[of_row[new]] = cells[new]
-            seen[of_row[new]] = True
-            pick.at(extreme, of_row, cells)
-        return extreme
+            new = ~begun[of_row]
+            extremes[of_row[new]] = cells[new]
+            begun[of_row[new]] = True
+            pick.at(extremes, of_row, cells)
+        return extremes
 
     def sums(self) -> Array:
         """Return the sum of each id's cells, of decimals in their last place; 0 where all are missing."""
         if self.values.dtype.kind != "f":
-            sums = self._added(lambda cells: cells)
+            sums = self._whole_sums(lambda cells: cells)
             if sums is None:
                 raise Unusable("sums beyond 64 bits; use mean, or leave it out (exclude)")
             return sums
         places = self._decimal_places()
         if places is not None:
-            scale = 10.0**places
-            sums = self._added(lambda cells: np.rint(cells * scale).astype(np.int64))
+            sums = self._whole_sums(lambda cells: np.rint(cells * 10.0**places).astype(np.int64))
             if sums is not None:
                 return sums
         of_row, cells = self.ids.of_row[~self.missing], self.values[~self.missing]
         order = np.argsort(of_row, kind="stable")
         starts = np.flatnonzero(np.diff(of_row[order], prepend=-1))
-        sums = self._zeros(np.float64)
+        sums, cells_of_ids = self._zeros(np.float64), np.split(cells[order], starts[1:])
         try:
-            for id_number, part in zip(
-                of_row[order][starts], np.split(cells[order], starts[1:]), strict=True
-            ):
-                sums[id_number] = fsum(part)
+            for number, cells_of_id in zip(of_row[order][starts], cells_of_ids, strict=True):
+                sums[number] = fsum(cells_of_id)
         except OverflowError:
             raise Unusable("sums beyond the range of floating point") from None
         return sums
 
-    def _added(self, whole: Callable[[Array], Array]) -> Array | None:
-        """Add whole numbers, made of the cells by `whole`; None if a sum may not fit 64 bits."""
+    def _whole_sums(self, to_whole: Callable[[Array], Array]) -> Array | None:
+        """Add whole numbers that are made of the cells; return None if a sum may not fit 64 bits."""
         kind: Any = np.uint64 if self.values.dtype == np.uint64 else np.int64
         sums, sizes = self._zeros(kind), self._zeros(np.float64)
         for of_row, cells in self._blocks():
-            numbers = whole(cells)
+            numbers = to_whole(cells)
             np.add.at(sums, of_row, numbers)
             np.add.at(sizes, of_row, np.abs(numbers.astype(np.float64)))
         return None if (sizes >= np.iinfo(kind).max * (1 - 2.0**-20)).any() else sums
