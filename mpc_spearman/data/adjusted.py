@@ -110,8 +110,8 @@ def adjusted(ranks: Ranks, count: int) -> Adjusted:
     weights, fitted = _least_squares(powers, features, means, n)
     matrix, groups, left = zeros_like(ranks.matrix, (m, n), np.int32), list[Groups](), np.ones(m)
     residuals = zeros_like(ranks.matrix, (n,), np.float64)
-    whole = zip(features, ranks.groups, ranks.squares, weights, matrix, strict=False)
-    for at, (x, of_ranks, square, weight, out) in enumerate(whole):
+    of_features = zip(features, ranks.groups, ranks.squares, weights, matrix, strict=False)
+    for feature, (x, of_ranks, square, weight, out) in enumerate(of_features):
         for rows, part in parts(x, BLOCK):
             # Element by element, in one order: a matrix product could round each row in its own way.
             residuals[rows] = part
@@ -123,9 +123,9 @@ def adjusted(ranks: Ranks, count: int) -> Adjusted:
             scale = 2.0 ** (30 - math.frexp(furthest)[1])
             for rows, part in parts(residuals, BLOCK):
                 out[rows] = np.rint(part * scale)
-            left[at] = _square(out) / scale**2 / square
+            left[feature] = _square(out) / scale**2 / square
         elif square:
-            left[at] = 0.0
+            left[feature] = 0.0
         groups.append(_groups(out, of_ranks.gaps))
     strata = np.array([_stratum(row, n) for row in covariates])
     return Adjusted(matrix, tuple(groups), fitted, left, strata)
@@ -133,14 +133,10 @@ def adjusted(ranks: Ranks, count: int) -> Adjusted:
 
 def check_left(party: str, features: Sequence[str], adjusted: Adjusted) -> None:
     """Refuse features that are functions of their covariates; `TableError` names them."""
-    few = [
-        (name, share) for name, share in zip(features, adjusted.left.tolist(), strict=True)
-        if share < LEAST_LEFT
-    ]  # fmt: skip
-    if few:
-        shares = ", ".join(f"{share:.1%} of {show(name)}" for name, share in few)
+    if few := [name for name, share in zip(features, adjusted.left, strict=True) if share < LEAST_LEFT]:
+        shares = ", ".join(f"{adjusted.left[features.index(name)]:.1%} of {show(name)}" for name in few)
         raise TableError(
-            f"{party}: adjust: {listed([name for name, _ in few])} "
+            f"{party}: adjust: {listed(few)} "
             f"{'is a function of its covariates' if len(few) == 1 else 'are functions of their covariates'}, "
             f"which leave {shares}, and {LEAST_LEFT:.0%} is the least; leave it out (exclude), or adjust for "
             "other columns"
@@ -175,11 +171,12 @@ def _least_squares(
     moving = np.diag(centred) > _CONSTANT * np.diag(products)
     lengths = np.sqrt(np.diag(centred)[moving])
     values, vectors = np.linalg.eigh(centred[np.ix_(moving, moving)] / np.outer(lengths, lengths))
-    kept = values > _REPEATED
-    inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T / np.outer(lengths, lengths)
+    independent = values > _REPEATED
+    vectors, values = vectors[:, independent], values[independent]
+    inverse = (vectors / values) @ vectors.T / np.outer(lengths, lengths)
     weights = np.zeros((len(features), len(powers)))
     weights[:, moving] = (inverse @ with_features[moving]).T
-    return weights, int(kept.sum())
+    return weights, len(values)
 
 
 def _groups(residuals: NDArray[np.int32], gaps: int) -> Groups:
@@ -218,10 +215,10 @@ def _stratum(x: NDArray[np.int32], n: int) -> NDArray[np.uint8]:
 
 def _joined(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of the joint group of each group, which has `_FEWEST` rows or is the only one."""
-    joined, group, count, left = np.zeros(len(rows), np.int64), 0, 0, int(rows.sum())
-    for at, more in enumerate(rows.tolist()):
-        if count >= _FEWEST and left >= _FEWEST:
+    joined, group, count, after = np.zeros(len(rows), np.int64), 0, 0, int(rows.sum())
+    for place, size in enumerate(rows.tolist()):
+        if count >= _FEWEST and after >= _FEWEST:
             group, count = group + 1, 0
-        joined[at] = group
-        count, left = count + more, left - more
+        joined[place] = group
+        count, after = count + size, after - size
     return joined

@@ -68,24 +68,23 @@ def write_unaligned(file: Path, aligned: Table) -> None:
     source = aligned.source
     try:
         source.prepare(range(len(source.names)))
-        columns, others = [], np.empty(0, dtype=bool)
+        columns, rows = [], None
         for place in range(len(source.names)):
             column = source.column(place)
-            if not len(others):
-                others = _not_aligned(aligned, len(column))
-            columns.append(_some(column, others))
+            rows = _unaligned(aligned, len(column)) if rows is None else rows
+            columns.append(_filtered(column, rows))
     except (Unusable, OSError, IndexError):
         changed = f"{file} cannot be written: the table of {aligned.party} changed while it was used"
         raise OutputError(changed) from None
     _write(file, pa.Table.from_arrays(columns, [str(name) for name in source.names]))
 
 
-def _not_aligned(aligned: Table, n: int) -> NDArray[np.bool_]:
-    """Mark the rows of a table's source, n, that the table does not have."""
-    same = aligned.source.same_ids
-    others = np.ones(n if same is None else same.count, dtype=bool)
-    others[slice(0, 0) if aligned.rows is None else aligned.rows] = False
-    return others if same is None else others[same.of_row]
+def _unaligned(aligned: Table, n: int) -> NDArray[np.bool_]:
+    """Mark the rows, of the n of a table's source, that are not aligned."""
+    same_ids = aligned.source.same_ids
+    unaligned = np.ones(n if same_ids is None else same_ids.count, dtype=bool)
+    unaligned[slice(0, 0) if aligned.rows is None else aligned.rows] = False
+    return unaligned if same_ids is None else unaligned[same_ids.of_row]
 
 
 def check_places(*files: Path | None) -> None:
@@ -107,7 +106,7 @@ def _write(file: Path, table: pa.Table) -> None:
         raise OutputError(f"{file} cannot be written: {why}") from None
 
 
-def _some(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.bool_]) -> pa.Array | pa.ChunkedArray:
+def _filtered(column: pa.ChunkedArray, rows: NDArray[np.bool_]) -> pa.ChunkedArray:
     """Return some rows of a column, of text and bytes in a form that Arrow can filter and write."""
     if pa.types.is_dictionary(column.type) and str(column.type.value_type) in _VIEWS:
         column = column.cast(column.type.value_type)

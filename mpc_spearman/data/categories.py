@@ -58,9 +58,8 @@ class CategoryCells:
         missing |= self._codes.cells(text)
         text = pc.replace_substring_regex(text, _WHOLE, r"\1")
         if len(self._categories) <= MOST:
-            known = pa.array(self._categories, _TEXT)
             new = text.filter(pa.array(~missing)).unique()
-            new = new.filter(pc.invert(pc.is_in(new, value_set=known)))
+            new = new.filter(pc.invert(pc.is_in(new, value_set=pa.array(self._categories, _TEXT))))
             self._categories += new.slice(0, MOST + 1).to_pylist()
         places = pc.index_in(text, value_set=pa.array(self._categories[:MOST], _TEXT)).fill_null(-1)
         codes = places.to_numpy().astype(np.int16)
@@ -74,7 +73,7 @@ class CategoryCells:
                 f"text with more than {MOST:,} different values, not categories that can become flags; group "
                 "them into fewer in the table, or leave it out (exclude)"
             )
-        names = sorted(self._categories, key=_sorted_as)
+        names = sorted(self._categories, key=_sort_key)
         new_places = np.array([names.index(name) for name in self._categories] + [-1], np.int16)
         places, start = self._memory.zeros((sum(map(len, self._places)),), np.int16), 0
         for part in self._places:
@@ -82,8 +81,8 @@ class CategoryCells:
         return Numbers(places, places < 0, "categories without an order", categories=tuple(names))
 
 
-def _sorted_as(category: str) -> tuple[float, str]:
-    """Return by what a category is sorted: whole numbers by their value, and before all other text."""
+def _sort_key(category: str) -> tuple[float, str]:
+    """Return the key that sorts categories: whole numbers by their value, and before all other text."""
     return (float(category) if category.isascii() and category.isdigit() else np.inf, category)
 
 
@@ -131,10 +130,9 @@ def flags_of(
         groups = {last: groups[last]}
     for name in groups:
         check_length(f"{column}={name}", "a category's flag")
-    of_flag = {f"{column}={name}": np.array(these, np.int16) for name, these in groups.items()}
-    caution = ""
-    if small:
-        rare = f"some have fewer than {fewest} rows (policy.min_rows)"
-        together = f"{len(small)} of its {len(by_size)} categories are one together, {OTHER!r}"
-        caution = f"column {show(column)}: {together}, since {rare}"
-    return CategoryFlags(column, places, of_flag, caution)
+    categories_of = {f"{column}={name}": np.array(group, np.int16) for name, group in groups.items()}
+    caution = (
+        f"column {show(column)}: {len(small)} of its {len(by_size)} categories are one together, {OTHER!r}, "
+        f"since some have fewer than {fewest} rows (policy.min_rows)"
+    )
+    return CategoryFlags(column, places, categories_of, caution if small else "")

@@ -45,7 +45,7 @@ class Codes:
         }
         text = pa.array(self._listed, pa.large_string())
         numbers = text.filter(pa.array(self._notation.matches(text))).to_pylist()
-        self._numbers = {self._exact(one): one for one in numbers}
+        self._numbers = {self._exact(number): number for number in numbers}
         self._floats = [float(number) for number in self._numbers]
         times = text.filter(pa.array(matches(text, DAY_AND_TIME))).to_pylist()
         self._times = dict(zip(shortest(pa.array(times, text.type)).to_pylist(), times, strict=True))
@@ -58,29 +58,29 @@ class Codes:
         return [value for value in self._listed if value not in {*self.seen, *_BY_DEFAULT}]
 
     def near(self, values: npt.NDArray[Any]) -> bool:
-        """Tell whether one of some numbers may be listed."""
+        """Return whether one of some numbers may be listed."""
         return bool(self._floats) and bool(np.isin(values, self._floats).any())
 
     def cells(self, text: pa.LargeStringArray, *, default: bool = True) -> Mask:
         """Mark the cells, without space around them, that are empty or listed, by default or not."""
-        listed = {one: value for one, value in self.texts.items() if default or value not in _BY_DEFAULT}
+        listed = {form: value for form, value in self.texts.items() if default or value not in _BY_DEFAULT}
         missing = self._among(text, {"": "", **listed})
         if self._floats and (number := self._notation.matches(text) & ~missing).any():
             text_of = text.filter(pa.array(number))
             near = np.isin(np.asarray(self._notation.plain(text_of).cast(pa.float64())), self._floats)
-            same = {one: self._exact(one) for one in text_of.filter(pa.array(near)).unique().to_pylist()}
+            exact = {cell: self._exact(cell) for cell in text_of.filter(pa.array(near)).unique().to_pylist()}
             missing |= self._among(
-                text, {one: self._numbers[exact] for one, exact in same.items() if exact in self._numbers}
+                text, {cell: self._numbers[code] for cell, code in exact.items() if code in self._numbers}
             )
         if self._times and matches(text, DAY_AND_TIME).any():
             missing |= self._among(shortest(text), self._times)
         return missing
 
     def _among(self, text: pa.LargeStringArray, listed: Mapping[str, str]) -> Mask:
-        """Mark the cells that are one of some texts; note which of what is listed these are."""
+        """Mark the cells that are one of some texts; note which listed values, by text, these are."""
         among = mask(pc.is_in(text, value_set=pa.array([*listed], text.type)))
         if among.any():
-            self.seen.update(listed[one] for one in text.filter(pa.array(among)).unique().to_pylist())
+            self.seen.update(listed[cell] for cell in text.filter(pa.array(among)).unique().to_pylist())
         return among
 
     def typed(self, array: pa.Array) -> Mask:
@@ -89,11 +89,14 @@ class Codes:
         floats = array.to_numpy(zero_copy_only=False) if pa.types.is_floating(kind) else None
         for value in () if pa.types.is_boolean(kind) else self._listed:
             for code in self._as(value, kind):
-                # Arrow compares no float16. NaN equals nothing, and is missing anyway.
-                equal = floats == code.as_py() if floats is not None else pc.equal(array, code)
-                same = equal if floats is not None else mask(equal.fill_null(False))
-                self.seen.update([value] if same.any() else [])
-                missing |= same
+                if (
+                    floats is not None
+                ):  # Arrow compares no float16. NaN equals nothing, and is missing anyway.
+                    equal = floats == code.as_py()
+                else:
+                    equal = mask(pc.equal(array, code).fill_null(False))
+                self.seen.update([value] if equal.any() else [])
+                missing |= equal
         return missing
 
     def _as(self, value: str, kind: pa.DataType) -> list[pa.Scalar]:
@@ -124,26 +127,24 @@ def costs(missing: Mapping[str, npt.NDArray[np.uint8]], n: int) -> str:
 
     `missing` has a bit for each row of the table: whether the column has no value there, and the row counts.
     """
-    gaps, left = np.zeros(8 * max(map(len, missing.values())), dtype=np.int32), dict(missing)
+    gaps, columns = np.zeros(8 * max(map(len, missing.values())), dtype=np.int32), dict(missing)
     for bits in missing.values():
         gaps += np.unpackbits(bits)
-    lost = int((gaps > 0).sum())
+    rows_lost = int((gaps > 0).sum())
     of_column = {name: int(np.unpackbits(bits).sum()) for name, bits in missing.items()}
     by_share = sorted(of_column.items(), key=lambda item: -item[1])
     shares = ", ".join(f"{show(name)} {100 * count / n:.1f} %" for name, count in by_share[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    said = (
-        f"left out: {lost:,} of {n:,} rows ({100 * lost / n:.1f} %) with a missing value, in {shares}{more}"
-    )
-    out = ""
+    of_all = f"{rows_lost:,} of {n:,} rows ({100 * rows_lost / n:.1f} %)"
+    hint = ""
     for _ in range(min(3, len(missing) - 1)):  # each time the column without which most rows come back
         alone = np.packbits(gaps == 1)
-        back = {name: int(np.unpackbits(bits & alone).sum()) for name, bits in left.items()}
-        best = max(back, key=lambda name: back[name])
-        if 100 * back[best] < n:
+        rows_back = {name: int(np.unpackbits(bits & alone).sum()) for name, bits in columns.items()}
+        best = max(rows_back, key=lambda name: rows_back[name])
+        if 100 * rows_back[best] < n:
             break
-        gaps -= np.unpackbits(left.pop(best))
+        gaps -= np.unpackbits(columns.pop(best))
         then = f"{int((gaps > 0).sum()):,} if"
-        out += f", {then} also {show(best)}" if out else f"; only {then} you exclude {show(best)}"
-    kept = "; missing: middle keeps them" if 5 * lost > n else ""
-    return said + out + kept
+        hint += f", {then} also {show(best)}" if hint else f"; only {then} you exclude {show(best)}"
+    hint += "; missing: middle keeps them" if 5 * rows_lost > n else ""
+    return f"left out: {of_all} with a missing value, in {shares}{more}{hint}"
