@@ -43,6 +43,7 @@ CONTAINERS = {
     "compose.yaml": "a rehearsal of three parties in three containers on this machine",
     "kubernetes.yaml": "each party's Job, to be filled in",
 }
+_THREE = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -59,31 +60,30 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
+    tables, party, out = parsed.tables, parsed.party, parsed.out
     if parsed.shared or parsed.containers:
-        if parsed.tables or parsed.party:
+        if tables or party:
             raise PlanError("init: --shared and --containers write no party's own files; leave the rest out")
-        if parsed.containers and parsed.out:
+        if parsed.containers and out:
             raise PlanError("init: --containers writes several files into this folder; leave out --out")
         if parsed.shared:
-            _copy(
-                SHARED,
-                parsed.out or Path(SHARED),
-                "enter C's address and everybody's identity, then send it to all parties",
-            )
+            use = "enter C's address and everybody's identity, then send it to all parties"
+            _copy(SHARED, out or Path(SHARED), use)
         for name, use in CONTAINERS.items() if parsed.containers else ():
             _copy(name, Path(name), use)
-        return 0
-    if len(parsed.tables) > 2 or not (parsed.tables or parsed.party):
-        raise PlanError("init: name a party (--party), a table, or two tables")
-    if len(parsed.tables) == 2:
-        if parsed.party:
+    elif len(tables) == 2:
+        if party:
             raise PlanError("init: two tables make a plan for one machine; leave out --party")
-        source, target = parsed.tables
-        _write_plan(source, target, parsed.out or Path("plan.yaml"))
+        _write_plan(tables[0], tables[1], out or Path("plan.yaml"))
+    elif len(tables) == 1 or (party and not tables):
+        try:
+            party = party and party_name(party)
+        except ValueError as error:
+            raise PlanError(f"--party: {party!r} {error}") from None
+        name = party or tables[0].name.partition(".")[0]
+        _write_local_file(tables, party, out or Path(f"{name}.yaml"))
     else:
-        party = _name(parsed.party)
-        name = party or parsed.tables[0].name.partition(".")[0]
-        _write_own(parsed.tables, party, parsed.out or Path(f"{name}.yaml"))
+        raise PlanError("init: name a party (--party), a table, or two tables")
     return 0
 
 
@@ -93,46 +93,86 @@ def _copy(name: str, file: Path, use: str) -> None:
     print(f"{file}: {use}")
 
 
-def _name(party: str | None) -> str | None:
-    try:
-        return None if party is None else party_name(party)
-    except ValueError as error:
-        raise PlanError(f"--party: {party!r} {error}") from None
-
-
-def _write_own(tables: list[Path], party: str | None, file: Path) -> None:
-    """Write a party's local file, of its table if there is one, and its key if it has a name."""
+def _write_local_file(tables: list[Path], party: str | None, file: Path) -> None:
+    """Write a party's local file, of its table if there is one, and its key and ledger if it has a name."""
     key, ledger = (file.with_name(f"{party}.{end}") for end in ("key", "ledger"))
-    if party is not None and key.exists():  # whose line is worth more than to say that the file exists
-        _refuse_key(key)
+    if party is not None and key.exists():
+        line = ""
+        with suppress(PlanError):  # the key's line is worth more than to say that the file exists
+            line = f"; its line is\nidentity: {Identity.read(key, 'key')}"
+        raise OutputError(f"{key} exists and is not replaced; move it away first{line}")
     _refuse_existing(file)
-    lines, said = ["# This party's own settings. No other party sees them."], list[str]()
+    lines, messages = ["# This party's own settings. No other party sees them."], list[str]()
     if party is not None:
         lines += [f"party: {scalar(party)}", f"key: {scalar(key.name)}"]
+    policy = [*_policy(party)]
     for table in tables:
-        about = _survey(table)
-        keys = table_keys(_from(file, table), about, ("strip",))
-        if about.ids.name and (shortened := about.ids.shortened):
-            at = keys.index(f"id: {scalar(about.ids.name)}")
-            keys[at:at] = [
-                f"# ? {shortened:,} ids have fewer digits than the others. Did a spreadsheet remove zeros in",
-                "#   front of them? Then the shared plan needs normalise: [unpad].",
-            ]
-        lines += _open(keys) + keys
-        said += [_in_words(about, keys), *_rows_needed(about.features)]
-    policy = list(_policy(party))
-    if tables:
-        lines += policy
-    else:
+        table_survey = _survey(table)
+        keys = table_keys(_from(file, table), table_survey, ("strip",))
+        if shortened := table_survey.ids.shortened:
+            question = (
+                f"# ? {shortened:,} ids have fewer digits than the others. Did a spreadsheet remove zeros in"
+            )
+            keys[:0] = [question, "#   front of them? Then the shared plan needs normalise: [unpad]."]
+        lines += [*_legend(keys), *keys, *policy]
+        messages.append(_summary(table_survey, keys))
+        if columns := table_survey.features:  # the other side is taken to have as many
+            messages += advice(load_plan({"parties": _THREE}), (columns, columns))
+    if not tables:
         begin = f"`mpc-spearman ledger --begin {party}.ledger`"
         lines.append(f"# For a party that has a table: run {begin}, and remove the # before these lines.")
         lines += [f"# {line}" for line in ("table: TABLE", *policy) if not line.lstrip().startswith("#")]
     if party is not None:
-        said.append(_make_key(key))
-    if party is not None and tables:
-        said.append(_begin_ledger(ledger))
+        identity = Identity.new()
+        identity.write(key)
+        messages.append(f"identity: {identity}")
+    if party is not None and tables and ledger.exists():
+        messages.append(f"{ledger} exists, and is continued")
+    elif party is not None and tables:
+        Ledger.begin(ledger)
+        messages.append(f"{ledger}: the ledger of its runs")
     create_once(file, "\n".join([*lines, ""]).encode())
-    print(*said, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
+    print(*messages, f"{file}: read it" if tables else f"{file}: local settings of {party}", sep="\n")
+
+
+def _write_plan(source: Path, target: Path, file: Path) -> None:
+    """Write a plan to rehearse with two tables; `TableError` if they have no id in common."""
+    _refuse_existing(file)
+    surveys = [_survey(source), _survey(target)]
+    source_ids, target_ids, match = matching(surveys[0].ids, surveys[1].ids)
+    surveys = [replace(surveys[0], ids=source_ids), replace(surveys[1], ids=target_ids)]
+    keys = [table_keys(_from(file, of_table.table), of_table, match.steps) for of_table in surveys]
+    reason = "" if match.common else why_none(source_ids, target_ids, (str(source), str(target)))
+    doubt = f"No id is common: {reason}" if reason else match.doubt
+    normalise = [
+        *(wrap(f"# ? {printable(doubt)}", WIDTH, subsequent_indent="#   ") if doubt else ()),
+        f"normalise: [{', '.join(match.steps)}]  # then {match.common:,} ids are in both tables",
+    ]
+    lines = [
+        "# A rehearsal on this machine.",
+        *_legend([*keys[0], *keys[1], *normalise]),
+        "reveal: strengths",
+        "# strength: mean_abs  # ranks by size, whatever the signs; needs reveal: coefficients",
+        "alignment: intersect  # the rows that both tables have, by their ids",
+        *normalise,
+        "parties:",
+        "  coordinator:",
+        "    name: C",
+        "  target:",
+        "    name: B",
+        *(f"    {line}" for line in keys[1]),
+        "  sources:",
+        "    - name: A",
+        *(f"      {line}" for line in keys[0]),
+    ]
+    create_once(file, "\n".join([*lines, ""]).encode())
+    print(*map(_summary, surveys, keys), sep="\n")
+    if reason:
+        raise TableError(f"no id is common to {source} and {target}: {reason}\n{file} is written: correct it")
+    print(f"{match.common:,} ids in common" + (f"; {doubt[0].lower()}{doubt[1:]}" if doubt else ""))
+    sizes = surveys[0].features, surveys[1].features
+    needed = advice(load_plan(file), sizes) if all(sizes) else []
+    print(*needed, f"{file}: read it, then run `mpc-spearman local {file}`", sep="\n")
 
 
 def _survey(table: Path) -> Survey:
@@ -156,18 +196,16 @@ def _from(file: Path, table: Path) -> str:
     return os.path.relpath(table, file.absolute().parent)
 
 
-def _in_words(about: Survey, keys: list[str]) -> str:
-    """Say what was found of a table."""
-    asked = sum("# ?" in line or ". ? " in line for line in keys)
-    columns = f"{len(about.used)} of {len(about.columns)} columns are used"
-    text = f"{about.table}: {about.rows:,} rows, {columns}"
-    return text + (f"; {asked} for you to decide, marked `# ?`" if asked else "")
+def _legend(lines: list[str]) -> list[str]:
+    return ["# Lines with `# ?` are for you to decide."] * any("# ?" in line for line in lines)
 
 
-def _rows_needed(columns: int) -> list[str]:
-    """Say how many rows a run needs if the other side has as many columns, under the default plan."""
-    parties = {"coordinator": {"name": "C"}, "target": {"name": "B"}, "sources": [{"name": "A"}]}
-    return advice(load_plan({"parties": parties}), (columns, columns)) if columns else []
+def _summary(of_table: Survey, keys: list[str]) -> str:
+    """Say how many columns of a table are used, and how many lines of its keys ask its owner."""
+    questions = sum("# ?" in line or ". ? " in line for line in keys)
+    columns = f"{len(of_table.used)} of {len(of_table.columns)} columns are used"
+    text = f"{of_table.table}: {of_table.rows:,} rows, {columns}"
+    return text + (f"; {questions} for you to decide, marked `# ?`" if questions else "")
 
 
 def _policy(party: str | None) -> Iterator[str]:
@@ -181,77 +219,11 @@ def _policy(party: str | None) -> Iterator[str]:
         if field.default is not None:
             meaning = str(field.description).split(". ")[0].split(": docs/")[0].rstrip(".")
             yield from wrap(meaning, WIDTH, initial_indent="  # ", subsequent_indent="  # ")
-            yield f"  {key}: {_written(field.default)}"
+            yield f"  {key}: {_yaml(field.default)}"
 
 
-def _written(value: object) -> str:
+def _yaml(value: object) -> str:
     """Write a default of a policy as YAML."""
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_written, value))}]"
+        return f"[{', '.join(map(_yaml, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value).lower()
-
-
-def _begin_ledger(file: Path) -> str:
-    """Make a party's ledger; one of earlier runs stays, and is continued."""
-    if file.exists():
-        return f"{file} exists, and is continued"
-    Ledger.begin(file)
-    return f"{file}: the ledger of its runs"
-
-
-def _write_plan(source: Path, target: Path, file: Path) -> None:
-    _refuse_existing(file)
-    first, second = _survey(source), _survey(target)
-    *ids, match = matching(first.ids, second.ids)
-    abouts = [replace(about, ids=its) for about, its in zip((first, second), ids, strict=True)]
-    keys = [table_keys(_from(file, about.table), about, match.steps) for about in abouts]
-    why = "" if match.common else why_none(abouts[0].ids, abouts[1].ids, (str(source), str(target)))
-    doubt = f"No id is common: {why}" if why else match.doubt
-    alike = [
-        *(wrap(f"# ? {printable(doubt)}", WIDTH, subsequent_indent="#   ") if doubt else ()),
-        f"normalise: [{', '.join(match.steps)}]  # then {match.common:,} ids are in both tables",
-    ]
-    lines = [
-        "# A rehearsal on this machine.",
-        *_open([*keys[0], *keys[1], *alike]),
-        "reveal: strengths",
-        "# strength: mean_abs  # ranks by size, whatever the signs; needs reveal: coefficients",
-        "alignment: intersect  # the rows that both tables have, by their ids",
-        *alike,
-        "parties:",
-        "  coordinator:",
-        "    name: C",
-        "  target:",
-        "    name: B",
-        *(f"    {line}" for line in keys[1]),
-        "  sources:",
-        "    - name: A",
-        *(f"      {line}" for line in keys[0]),
-    ]
-    create_once(file, "\n".join([*lines, ""]).encode())
-    print(*map(_in_words, abouts, keys), sep="\n")
-    if why:
-        raise TableError(f"no id is common to {source} and {target}: {why}\n{file} is written: correct it")
-    asked = f"; {doubt[0].lower()}{doubt[1:]}" if doubt else ""
-    print(f"{match.common:,} ids in common{asked}")
-    sizes = abouts[0].features, abouts[1].features
-    needed = advice(load_plan(file), sizes) if all(sizes) else []
-    print(*needed, f"{file}: read it, then run `mpc-spearman local {file}`", sep="\n")
-
-
-def _open(lines: list[str]) -> list[str]:
-    return ["# Lines with `# ?` are for you to decide."] * any("# ?" in line for line in lines)
-
-
-def _make_key(path: Path) -> str:
-    identity = Identity.new()
-    identity.write(path)
-    return f"identity: {identity}"
-
-
-def _refuse_key(path: Path) -> None:
-    """Refuse to replace a key; give its line for the shared plan."""
-    line = ""
-    with suppress(PlanError):
-        line = f"; its line is\nidentity: {Identity.read(path, 'key')}"
-    raise OutputError(f"{path} exists and is not replaced; move it away first{line}")

@@ -9,7 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import product, takewhile
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from mpc_spearman.data.refusals import Unusable
 
 _FEW = 10  # rows, or ids in common
 _RARE = 0.1  # of the smaller table's ids, so many in common may be by chance
-_SOME = 10_000  # ids, to see their form
+_SAMPLE = 10_000  # ids, to see their form
 _MANY = 20  # rows of one id on average, at most
 # The name of a column of ids has one of these words, or an ending as in patientId, personid or Kundennr;
 # uric_acid is none.
@@ -41,9 +42,9 @@ _STEPS: tuple[tuple[Normalise, ...], ...] = (
     ("strip", "nfkc", "casefold"),
     ("strip", "unpad"),
     ("strip", "casefold", "unpad"),
+    ("digits",),  # which removes more: by chance other ids become equal too
+    ("digits", "unpad"),
 )
-# What takes more away; by chance other ids become equal too.
-_DIGITS: tuple[tuple[Normalise, ...], ...] = (("digits",), ("digits", "unpad"))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,9 +53,9 @@ class LikelyIds:
 
     name: str  # "" if none does
     cells: pa.ChunkedArray
-    doubt: str  # why it may be another column; "" if that is not likely
+    doubt: str = ""  # why it may be another column; "" if that is not likely
     #: Other columns that may be the ids.
-    others: Mapping[str, pa.ChunkedArray]
+    others: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
 
     def text(self, steps: Sequence[Normalise]) -> pa.LargeStringArray:
         """Return the ids as they are compared."""
@@ -68,12 +69,15 @@ class LikelyIds:
     def shortened(self) -> int:
         """How many ids have fewer digits than most, as where a spreadsheet removed leading zeros."""
         text = self.text(["strip"])
-        if not pc.all(pc.match_substring_regex(text, "^[1-9][0-9]*$")).as_py():
+        if not self.name or not pc.all(pc.match_substring_regex(text, "^[1-9][0-9]*$")).as_py():
             return 0
         lengths = np.bincount(pc.binary_length(text).to_numpy())
-        most = len(lengths) - 1
         shorter = int(lengths[:-1].sum())
-        return shorter if most > 4 and 0 < shorter < len(text) / 4 else 0
+        return shorter if len(lengths) > 5 and shorter < len(text) / 4 else 0
+
+    def columns(self) -> list[LikelyIds]:
+        """Return this column and the others that may be the ids."""
+        return [self, *(LikelyIds(name, cells) for name, cells in self.others.items())]
 
 
 @dataclass(frozen=True)
@@ -99,26 +103,30 @@ def likely_ids(columns: Mapping[str, Numbers], cells: Mapping[str, pa.ChunkedArr
             ids = id_text(column.chunks, ["strip"], memory)
             if name == "id" or not pc.any(pc.equal(ids, "")).as_py():
                 copies[name] = int(repeated(ids, memory)[0].sum())
-    counted = {name for name in copies if is_row_numbers(columns[name])}
+    numbered = {name for name in copies if is_row_numbers(columns[name])}
     named = {name for name in copies if _ID.search(name)}
     likely = [name for name in copies if name == "id" or name in named or not copies[name]]
     if not likely:
-        many = [name for name in copies if _MANY * pc.count_distinct(cells[name]).as_py() >= len(cells[name])]
+        few_rows = [name for name in copies if _MANY * _distinct(cells[name]) >= len(cells[name])]
         return LikelyIds(
-            "", pa.chunked_array([], pa.large_string()), "", {name: cells[name] for name in many}
+            "", pa.chunked_array([], pa.large_string()), "", {name: cells[name] for name in few_rows}
         )
     best, *others = sorted(
-        likely, key=lambda name: (name in counted, name != "id", name not in named, copies[name] > 0)
+        likely, key=lambda name: (name in numbered, name != "id", name not in named, copies[name] > 0)
     )
-    also = [name for name in others if name in named and not copies[name] and name not in counted]
+    as_likely = [name for name in others if name in named - numbered and not copies[name]]
     doubt = ""
-    if best in counted:
+    if best in numbered:
         doubt = "These are row numbers. Do the other parties have the same numbers?"
-    elif best not in named or also:
+    elif best not in named or as_likely:
         no_name = "" if best in named else "Its name does not say that it is an id. "
-        doubt = f"{no_name}Is it this column{''.join(f', or {name!r}' for name in also)}?"
-    rest = [name for name in others if name in named - counted or not columns[name].kind]  # "": text
-    return LikelyIds(best, cells[best], doubt, {name: cells[name] for name in rest})
+        doubt = f"{no_name}Is it this column{''.join(f', or {name!r}' for name in as_likely)}?"
+    others = [name for name in others if name in named - numbered or not columns[name].kind]  # "": text
+    return LikelyIds(best, cells[best], doubt, {name: cells[name] for name in others})
+
+
+def _distinct(cells: pa.ChunkedArray) -> int:
+    return int(pc.count_distinct(cells).as_py())
 
 
 def is_row_numbers(column: Numbers) -> bool:
@@ -129,85 +137,76 @@ def is_row_numbers(column: Numbers) -> bool:
     return not column.missing.any() and bool((np.diff(values) == 1).all())
 
 
-def matching(one: LikelyIds, other: LikelyIds) -> tuple[LikelyIds, LikelyIds, Match]:
+def matching(first: LikelyIds, second: LikelyIds) -> tuple[LikelyIds, LikelyIds, Match]:
     """Return the columns of ids of two tables that have most ids in common, and what makes them equal.
 
     Columns other than the likeliest are only tried if these have no id in common. If no column of a table is
     likely, a column has to share many values: ages may all be among ids 1 to 1000.
     """
-    match = _match(one, other)
+    match = _match(first, second)
     if match.common:
-        return one, other, match
-    pairs = [(left, right) for left in _each(one) for right in _each(other)]
+        return first, second, match
+    pairs = product(first.columns(), second.columns())
     left, right, best = max(((*pair, _match(*pair)) for pair in pairs), key=lambda tried: tried[2].common)
-    values = max(pc.count_distinct(ids.cells).as_py() for ids in (left, right))
-    least = 1 if one.name and other.name else max(_FEW, values / 4)
-    if best.common < least:
-        return one, other, match
+    fewest = (
+        1 if first.name and second.name else max(_FEW, max(map(_distinct, (left.cells, right.cells))) / 4)
+    )
+    if best.common < fewest:
+        return first, second, match
     doubt = "Of all columns that may be ids only these have any in common."
     return replace(left, doubt=doubt), replace(right, doubt=doubt), best
 
 
-def _each(ids: LikelyIds) -> list[LikelyIds]:
-    return [ids, *(LikelyIds(name, cells, "", {}) for name, cells in ids.others.items())]
-
-
-def _match(one: LikelyIds, other: LikelyIds) -> Match:
-    best, few = Match((), 0), 0.0
-    for steps in (*_STEPS, *_DIGITS):
-        left, right = (pc.unique(ids.text(steps)) for ids in (one, other))
+def _match(first: LikelyIds, second: LikelyIds) -> Match:
+    best, rare_for_best = Match((), 0), 0.0
+    for steps in _STEPS:
+        left, right = (pc.unique(ids.text(steps)) for ids in (first, second))
         if pc.any(pc.equal(left, "")).as_py() or pc.any(pc.equal(right, "")).as_py():
             continue  # ids without a digit become empty
         rare = _RARE * min(len(left), len(right))
         common = int(pc.sum(pc.is_in(left, value_set=right)).as_py() or 0)
         if common > (max(1.5 * best.common, rare) if "digits" in steps else best.common):
-            best, few = Match(steps, common, _doubt(steps, one, other)), rare
-    if 0 < best.common < few:
-        return replace(
-            best, doubt=f"{best.doubt} Only few ids are common: are these the right columns?".strip()
-        )
+            best, rare_for_best = Match(steps, common, _doubt(steps, first, second)), rare
+    if 0 < best.common < rare_for_best:
+        few = "Only few ids are common: are these the right columns?"
+        return replace(best, doubt=f"{best.doubt} {few}".strip())
     return best
 
 
-def _doubt(steps: Sequence[Normalise], one: LikelyIds, other: LikelyIds) -> str:
+def _doubt(steps: Sequence[Normalise], first: LikelyIds, second: LikelyIds) -> str:
     """Say why ids that become equal may still be different people; "" if that is not likely."""
     if "unpad" in steps:
-        begin = [pc.match_substring_regex(ids.text(["strip"]), "^0.") for ids in (one, other)]
-        padded = [pc.sum(rows).as_py() or 0 for rows in begin]
-        which = f"{padded[0]:,} ids of the first table and {padded[1]:,} of the second begin with 0"
+        padded = [pc.match_substring_regex(ids.text(["strip"]), "^0.") for ids in (first, second)]
+        counts = [pc.sum(rows).as_py() or 0 for rows in padded]
+        which = f"{counts[0]:,} ids of the first table and {counts[1]:,} of the second begin with 0"
         return f"{which}; unpad removes it, as spreadsheets do. Are 007 and 7 the same?"
     if "digits" in steps:
         return "Ids are only equal without their letters and marks. Are A7 and B-7 the same?"
     return ""
 
 
-def why_none(one: LikelyIds, other: LikelyIds, names: tuple[str, str]) -> str:
+def why_none(first: LikelyIds, second: LikelyIds, names: tuple[str, str]) -> str:
     """Say why two tables may have no id in common: what one has before all its ids, or the ids' forms."""
-    if missing := [name for ids, name in zip((one, other), names, strict=True) if not ids.name]:
-        which = f"no column of {' and '.join(missing)} seems to hold ids"
+    if without_ids := [name for ids, name in zip((first, second), names, strict=True) if not ids.name]:
+        which = f"no column of {' and '.join(without_ids)} seems to hold ids"
         return f"{which}; write id: and the column that does, or id: [...] of several"
-    texts = [ids.text(["strip"]) for ids in (one, other)]
-    for text, name, others in zip(texts, names, texts[::-1], strict=True):
-        if start := _common_start(text):
-            bare = pc.replace_substring_regex(text, f"^{re.escape(start)}", "")
-            if common := pc.sum(pc.is_in(pc.unique(bare), value_set=pc.unique(others))).as_py():
-                more = f"without that {common:,} would be common: remove it there"
-                return f"all ids of {name} begin with {start!r}; {more}"
+    texts = [ids.text(["strip"]) for ids in (first, second)]
+    for text, name, other_text in zip(texts, names, texts[::-1], strict=True):
+        ends = [end or "" for end in pc.min_max(text).as_py().values()]
+        alike = takewhile(lambda letters: letters[0] == letters[1], zip(*ends, strict=False))
+        start = re.sub("[0-9]+$", "", "".join(letter for letter, _ in alike))
+        bare = pc.replace_substring_regex(text, f"^{re.escape(start)}", "")
+        if start and (common := pc.sum(pc.is_in(pc.unique(bare), value_set=pc.unique(other_text))).as_py()):
+            advice = f"without that {common:,} would be common: remove it there"
+            return f"all ids of {name} begin with {start!r}; {advice}"
     forms = [f"{name} has ids such as {_form(text)}" for text, name in zip(texts, names, strict=True)]
     return (
         f"{' and '.join(forms)} (A stands for a letter, 9 for a digit): are these the right columns of ids?"
     )
 
 
-def _common_start(text: pa.LargeStringArray) -> str:
-    """Return what all ids begin with, but for digits at its end."""
-    ends = [end or "" for end in pc.min_max(text).as_py().values()]
-    alike = [len(set(letters)) == 1 for letters in zip(*ends, strict=False)]
-    return re.sub("[0-9]+$", "", ends[0][: [*alike, False].index(False)])
-
-
 def _form(text: pa.LargeStringArray) -> str:
     """Return the form that most ids have, such as AA-9999."""
-    some = text.slice(0, _SOME).to_pylist()
-    forms = Counter(re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", one)) for one in some)
+    sample = text.slice(0, _SAMPLE).to_pylist()
+    forms = Counter(re.sub(r"[^\W\d_]", "A", re.sub(r"\d", "9", written)) for written in sample)
     return repr(forms.most_common(1)[0][0][:40])

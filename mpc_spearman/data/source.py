@@ -15,7 +15,7 @@ from mpc_spearman.data.cells import Numbers
 from mpc_spearman.data.columns import ColumnReader
 from mpc_spearman.data.combine import IdRows, combine
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.suspected import said_of, suspected
+from mpc_spearman.data.suspected import codes_note, suspected
 
 
 class Source(ABC):
@@ -92,4 +92,4 @@ class Source(ABC):
         numeric = cells.kind in ("whole numbers", "real numbers", "decimals", "dates or times")
         codes = suspected(cells.values, cells.missing, cells.type) if numeric else ()
         numbers = self._combined(place, cells)
-        return numbers._replace(codes=codes, note=numbers.note or said_of(codes))
+        return numbers._replace(codes=codes, note=numbers.note or codes_note(codes))

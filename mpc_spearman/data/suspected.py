@@ -7,7 +7,8 @@ alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -18,8 +19,7 @@ import pyarrow as pa
 from mpc_spearman.arrays import Array, Mask, blocks
 from mpc_spearman.data.notation import shortest
 
-# How many of the lowest and the highest values are looked at.
-_MOST = 6
+_ENDS = 6  # of the lowest and the highest values are looked at
 _RUN = 3  # codes at one end, as in 97, 98, 99
 _CODE = re.compile(r"-?(7+|8+|9+|9+[678])(\.0+)?|-[1-6](\.0+)?")
 _NEGATIVE = re.compile(r"-([1-9]|7+|8+|9+|9+[678])(\.0+)?")
@@ -31,32 +31,29 @@ def suspected(values: Array, missing: Mask, kind: pa.DataType | None) -> list[tu
 
     `kind` is the type of Arrow that whole numbers stand for, if they are no numbers.
     """
-    known = int(len(values) - missing.sum())
-    if not known:
-        return []
-    low, high, some = None, None, list[Array]()
-    for part in blocks(len(values), _BLOCK):
-        block = values[part][~missing[part]] if missing[part].any() else values[part]
-        if len(block):
-            low = block.min() if low is None else min(low, block.min())
-            high = block.max() if high is None else max(high, block.max())
-            some.append(block[:: max(1, known // _SAMPLE)])
-    sample = np.unique(np.concatenate([*some, [low, high]]).astype(values.dtype))
-    if not _among(sample, np.full(len(sample), known), known, kind):
+
+    def present() -> Iterator[Array]:
+        for part in blocks(len(values), _BLOCK):
+            if not missing[part].all():
+                yield values[part][~missing[part]]
+
+    n = int(len(values) - missing.sum())
+    samples = [np.array([block.min(), block.max(), *block[:: max(1, n // _SAMPLE)]]) for block in present()]
+    sample = np.unique(np.concatenate([values[:0], *samples]))
+    if not _codes(sample, np.full(len(sample), n), n, kind):
         return []  # of these values alone: with all others none is further away
-    counts = dict[Any, int]()
-    for part in blocks(len(values), _BLOCK):
-        block = values[part][~missing[part]] if missing[part].any() else values[part]
-        for value, count in zip(*(one.tolist() for one in np.unique(block, return_counts=True)), strict=True):
-            counts[value] = counts.get(value, 0) + count
-        ends = sorted(counts)
-        for value in ends[_MOST:-_MOST]:
+    counts = Counter[Any]()
+    for block in present():
+        counts.update(
+            dict(zip(*(part.tolist() for part in np.unique(block, return_counts=True)), strict=True))
+        )
+        for value in sorted(counts)[_ENDS:-_ENDS]:
             del counts[value]
     ends = sorted(counts)
-    return _among(np.array(ends, values.dtype), np.array([counts[end] for end in ends]), known, kind)
+    return _codes(np.array(ends, values.dtype), np.array([counts[value] for value in ends]), n, kind)
 
 
-def _among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> list[tuple[str, int]]:
+def _codes(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> list[tuple[str, int]]:
     """Return which of a column's lowest and highest values, ascending, may be codes; see `suspected`."""
     codes, dates = set[int](), kind is not None and pa.types.is_temporal(kind)
 
@@ -65,10 +62,10 @@ def _among(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> li
         return _written(values[place], kind)
 
     for order in ([*range(len(values))], [*range(len(values))][::-1]):
-        of = [float(values[i]) for i in order]
+        numbers = [float(values[i]) for i in order]
         for k in range(min(_RUN, len(order) - 1), 0, -1):
             run = order[:k]
-            apart = abs(of[k] - of[k - 1]) > abs(of[-1] - of[k])
+            apart = abs(numbers[k] - numbers[k - 1]) > abs(numbers[-1] - numbers[k])
             repeated = any(counts[i] > 1 for i in run)
             # of other values there must be more than one for "apart" to mean anything
             often = k == 1 and len(order) > _FEW and (dates or counts[run[0]] >= max(_FEW, n / 200))
@@ -94,8 +91,8 @@ def _written(value: Any, kind: pa.DataType | None) -> str:
     return str(shortest(text)[0])
 
 
-def said_of(codes: Sequence[tuple[str, int]]) -> str:
-    """Say which values may be codes for missing ones; "" if none."""
+def codes_note(codes: Sequence[tuple[str, int]]) -> str:
+    """Tell the owner which values may be codes for missing ones; return "" if none may."""
     if not codes:
         return ""
     which = " and ".join(f"{value} ({count:,} cell{'s' * (count > 1)})" for value, count in codes)
