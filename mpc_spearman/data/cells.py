@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, get_args
 from unicodedata import normalize
 
@@ -88,11 +88,13 @@ class Cells:
         text = pc.utf8_trim_whitespace(text)
         missing = self._codes.cells(text)
         if self._order is not None:
-            missing &= positions(text, self._order)[1]
-        if self._convert is not None:
-            text, fits, currencies = self._notation.converted(text, self._convert)
+            listed_places, unreadable = _positions(text, self._order)
+            missing &= unreadable
+            self._unreadable.append(start + np.flatnonzero(unreadable & ~missing))
+        elif self._convert is not None:
+            text, converted, currencies = self._notation.converted(text, self._convert)
             missing |= self._codes.cells(text)
-            self._unreadable.append(np.flatnonzero(~fits & ~missing) + start)
+            self._unreadable.append(start + np.flatnonzero(~converted & ~missing))
             self._currencies |= currencies
         self._missing.append(self._memory.keep(missing))
         places = np.flatnonzero(~missing)
@@ -100,14 +102,16 @@ class Cells:
             return
         if len(places) < len(text):
             text = text.take(pa.array(places))
-        values, rows = None, self._memory.keep(places + start)
         if self._counted:  # whatever the cells are
-            values = np.ones(len(rows), dtype=np.int64)
-        elif self._order is None and self._notation.is_arrows:
+            values = np.ones(len(places), dtype=np.int64)
+        elif self._order is not None:
+            values = listed_places[places]
+        elif self._notation.is_arrows:
             values = _plain(text)
-        elif self._order is None and self._notation.matches(text).all():
+        elif self._notation.matches(text).all():
             values = _plain(self._notation.plain(text))
         self._look_for_thousands(text, values)
+        rows = self._memory.keep(places + start)
         if values is None:
             self._text.append((rows, keep_text(text, self._memory)))
         else:
@@ -119,6 +123,9 @@ class Cells:
         Without `advise` nothing is looked for that could be done about cells of no kind.
         """
         unreadable = np.concatenate(self._unreadable)
+        if len(unreadable) and self._order is not None:
+            which = at_rows(unreadable, "value", " that encode does not list")
+            raise Unusable(f"{which}; list them there as well")
         if len(unreadable):
             which = at_rows(unreadable, "value", f" that convert: {self._convert} cannot read")
             raise Unusable(
@@ -127,8 +134,10 @@ class Cells:
         if len(self._currencies) > 1:
             count = len(self._currencies)
             raise Unusable(f"amounts in {count} currencies: convert them to one, or exclude the column")
-        kind, times = self._read_text(advise=advise) if self._text else ("", None)
-        self._text = []
+        kind, times = "" if self._order is None else "categories", None
+        if self._text:
+            kind, times = self._read_text(advise=advise)
+            self._text = []
         if self._may_group and self._with_mark and (self._without_mark or self._notation.decimal == ","):
             point, other_mark = ("comma", ".") if self._notation.decimal == "," else ("point", ",")
             how = f"csv.decimal: {other_mark!r} and csv.thousands: {self._notation.decimal!r}"
@@ -163,14 +172,13 @@ class Cells:
 
         Return what the cells are, "" for numbers, and the type of dates and times.
         """
-        if (order := self._order) is not None:
-            advice = "; list them there as well"
-            self._read(lambda text: positions(text, order), "value", " that encode does not list", advice)
-            return "categories", None
         if self._all(f"^{self._notation.number}$"):
-            self._text = [(rows, self._notation.plain(text)) for rows, text in self._text]
-            real = any(values.dtype == np.float64 for _, values in self._numbers) or not self._all(_WHOLE)
-            self._read(_reals if real else _wholes, "number", " beyond 64 bits")
+            text_of = [(rows, self._notation.plain(text)) for rows, text in self._text]
+            real = any(values.dtype == np.float64 for _, values in self._numbers)
+            real = real or not all(matches(text, _WHOLE).all() for _, text in text_of)
+            kind = pa.float64() if real else pa.int64()
+            for rows, text in text_of:
+                self._numbers.append((rows, self._memory.keep(_cast(text, kind, rows))))
             return "", None
         for pattern, kind in {} if self._numbers else KINDS.values():
             if not self._all(pattern):
@@ -179,7 +187,7 @@ class Cells:
                 kind = pa.timestamp("ns", kind.tz)
             for rows, text in self._text:
                 truths = matches(text, "(?i)^(true|yes)$").astype(np.int64)
-                values = truths if kind is None else _times(text, kind, rows)
+                values = truths if kind is None else _cast(text, kind, rows)
                 self._numbers.append((rows, self._memory.keep(values)))
             return "true or false" if kind is None else "dates or times", kind
         raise self._refusal() if advise else Unusable("cells of no kind")
@@ -187,28 +195,10 @@ class Cells:
     def _all(self, pattern: str) -> bool:
         return all(matches(text, pattern).all() for _, text in self._text)
 
-    def _read(
-        self,
-        read: Callable[[pa.LargeStringArray], tuple[Array, Mask]],
-        noun: str,
-        problem: str,
-        advice: str = "",
-    ) -> None:
-        """Read all text as numbers; `read` also marks cells that it cannot read, which are refused."""
-        wrong_rows = list[Rows]()
-        for rows, text in self._text:
-            values, wrong = read(text)
-            wrong_rows.append(rows[wrong])
-            self._numbers.append((rows, self._memory.keep(values)))
-        if refused := at_rows(np.concatenate(wrong_rows), noun, problem):
-            raise Unusable(refused + advice)
-
     def _refusal(self) -> Unusable:
         """Return which cells cannot be read, given what most cells are, and what to do."""
-        text, rows = (
-            pa.concat_arrays([text for _, text in self._text]),
-            np.concatenate([rows for rows, _ in self._text]),
-        )
+        rows = np.concatenate([rows for rows, _ in self._text])
+        text = pa.concat_arrays([text for _, text in self._text])
         number, infinite = self._notation.matches(text), matches(text, _INFINITE)
         wrong = ~number & ~infinite
         if not wrong.any():
@@ -251,9 +241,9 @@ def can_read(name: str, text: pa.LargeStringArray, keys: TableKeys) -> bool:
     return True
 
 
-def positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:
+def _positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:
     """Return each cell's place in a list, shape (n,), and which cells it does not list."""
-    listed = pa.array([normalize("NFC", one.strip()) for one in order], text.type)
+    listed = pa.array([normalize("NFC", category.strip()) for category in order], text.type)
     places = pc.index_in(pc.utf8_normalize(text, "NFC"), value_set=listed)
     return places.fill_null(0).to_numpy().astype(np.int64), mask(places.is_null())
 
@@ -296,37 +286,23 @@ def _plain(text: pa.LargeStringArray) -> Array | None:
     return values if np.isfinite(values).all() else None
 
 
-def _reals(text: pa.LargeStringArray) -> tuple[Array, Mask]:
-    """Read real numbers; mark those beyond float64."""
-    values = np.asarray(text.cast(pa.float64()))
-    return values, np.isinf(values)
-
-
-def _wholes(text: pa.LargeStringArray) -> tuple[Array, Mask]:
-    """Read whole numbers; mark those beyond int64."""
-    try:
-        return text.cast(pa.int64()).to_numpy(), np.zeros(len(text), dtype=bool)
-    except pa.ArrowInvalid:
-        digits = [(cell[:1] == "-", cell.lstrip("-0")) for cell in text.to_pylist()]
-        fits = [len(part) < 20 and int(part or 0) < 2**63 + negative for negative, part in digits]
-        return np.empty(0), ~np.array(fits)
-
-
-def _times(text: pa.LargeStringArray, kind: pa.DataType, rows: Rows) -> Array:
-    """Read ISO 8601 dates or times, in these rows, as whole numbers."""
+def _cast(text: pa.LargeStringArray, kind: pa.DataType, rows: Rows) -> Array:
+    """Read numbers or ISO 8601 times, in these rows, as 64-bit numbers; refuse the first that has none."""
 
     def fails(count: int) -> bool:
         try:
-            text.slice(0, count).cast(kind)
+            values = text.slice(0, count).cast(kind)
         except pa.ArrowInvalid:
             return True
-        return False
+        return bool(pa.types.is_floating(kind) and pc.any(pc.is_inf(values)).as_py())
 
+    is_time = pa.types.is_temporal(kind)
     if fails(len(text)):
-        first = bisect_left(range(1, len(text) + 1), True, key=fails)
-        beyond = ", or is before 1678 or after 2261" if getattr(kind, "unit", "") == "ns" else ""
-        raise Unusable(f"{at_rows(rows[[first]], 'date or time', f' that does not exist{beyond}')}{_LIST}")
-    return np.asarray(since(text.cast(kind)))
+        row = rows[bisect_left(range(1, len(text) + 1), True, key=fails)] + 1
+        which = "dates or times that do not exist or exceed" if is_time else "numbers beyond"
+        raise Unusable(f"{which} 64 bits, the first in data row {row}{_LIST if is_time else ''}")
+    values = text.cast(kind)
+    return np.asarray(since(values) if is_time else values)
 
 
 def since(array: pa.Array) -> pa.Int64Array:

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mpc_spearman.arrays import Array, Mask, Memory
-from mpc_spearman.config.table_keys import Csv, TableKeys
+from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.categories import CategoryCells
 from mpc_spearman.data.cells import INFINITE, NO_INFINITE, Cells, Numbers, since
 from mpc_spearman.data.gaps import Codes
-from mpc_spearman.data.notation import Notation, mask
+from mpc_spearman.data.notation import mask
 from mpc_spearman.data.refusals import Unusable, at_rows
 
-_OTHER_ORDER = "its categories look like numbers, but in another order than the numbers'"
+_OTHER_ORDER = "its categories are numbers in another order than the numbers': the numbers' is used"
 #: A block's numbers, which of them stand for no value, and what they are in words.
 _Part = tuple[Array, Mask, str]
 
@@ -59,28 +59,22 @@ class ColumnReader:
     def numbers(self) -> Numbers:
         """Return the column's numbers; `Unusable` says why it has none."""
         first, blocks = _peeked(map(storage, self._blocks()))
-        note = ""
-        if getattr(first.type, "ordered", False) and self._name not in self._keys.encode:
-            categories = storage(first.dictionary)
-            note = _OTHER_ORDER if _in_another_order(categories) else ""
-            if is_text(first.type.value_type) and not self._counted:
-                if self._name in self._keys.convert:
-                    raise Unusable(
-                        "convert is for text, and its categories have an order; take it out of convert"
-                    )
-                try:
-                    numbers = self._all(blocks, self._places(categories))
-                    return numbers._replace(note=note and f"{note}: the categories' is used")
-                except (
-                    _Otherwise
-                ):  # Arrow does not order categories that two blocks list differently, nor do we
-                    note, blocks = "", map(storage, self._blocks())
-        numbers = self._decoded(map(_decoded, blocks))
-        return numbers._replace(note=f"{note}: the numbers' is used") if note else numbers
+        if not getattr(first.type, "ordered", False) or self._name in self._keys.encode:
+            return self._decoded(blocks)
+        categories = storage(first.dictionary)
+        if not is_text(categories.type) or self._counted:
+            numbers = self._decoded(blocks)
+            return numbers._replace(note=_OTHER_ORDER if _in_other_order(categories) else "")
+        if self._name in self._keys.convert:
+            raise Unusable("convert is for text, and its categories have an order; take it out of convert")
+        try:
+            return self._all(blocks, self._places(categories))
+        except _Otherwise:  # Arrow does not order categories that two blocks list differently, nor do we
+            return self._decoded(map(storage, self._blocks()))
 
     def _decoded(self, blocks: Iterator[pa.Array]) -> Numbers:
-        """Return the numbers of blocks that are not of a dictionary."""
-        first, blocks = _peeked(blocks)
+        """Return the numbers of blocks, of a dictionary's as its values."""
+        first, blocks = _peeked(map(_decoded, blocks))
         if is_text(first.type) or self._name in self._keys.nominal:
             cells = cells_of(self._name, self._keys, self._codes, self._memory)
             for block in blocks:
@@ -201,14 +195,8 @@ def named(kind: pa.DataType) -> str:
     return str(name or re.split(r"[<(\[]", str(kind))[0])
 
 
-def _in_another_order(categories: pa.Array) -> bool:
+def _in_other_order(categories: pa.Array) -> bool:
     """Return whether categories are numbers whose declared order differs from their numeric order."""
-    if is_text(categories.type):
-        notation = Notation(Csv())
-        categories = pc.ascii_trim_whitespace(categories.drop_null())
-        if not notation.matches(categories).all():
-            return False
-        categories = notation.plain(categories)
     try:
         values = np.asarray(categories.drop_null().cast(pa.float64()))
     except pa.ArrowException:

@@ -240,8 +240,7 @@ def test_cells_equal_pythons_numbers_in_blocks_of_any_size(
         elif whole and max(map(int, kept)) >= 2**63:
             beyond = [i for i, value in enumerate(values) if value not in ("NA", "") and int(value) >= 2**63]
             said = refusal(path, missing="drop_rows")
-            assert f" beyond 64 bits, the first in data row {beyond[0] + 1}" in said
-            assert f" {len(beyond)} number" in said
+            assert f"numbers beyond 64 bits, the first in data row {beyond[0] + 1}" in said
         else:
             found = read(path, missing="drop_rows").column(0)
             expected = [int(value) if whole else float(value) for value in kept]
