@@ -1,19 +1,21 @@
 """A plan before it is checked: its YAML text with settings, and the origin of each value.
 
-This module does not know which keys a plan may have; `mpc_spearman.config.plan` checks that. A draft records
-which setting or local file set a value, so that an error names the place to correct.
+A draft records which setting or local file set a value, so that an error names the place to correct. Which
+keys a plan may have, and their values, `mpc_spearman.config.plan` checks.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from mpc_spearman.config.parties import LOCAL_PARTY_KEYS, SHARED_PARTY_KEYS
+from mpc_spearman.config.plan import LOCAL, MEETING_PLACE
 from mpc_spearman.config.wording import Location, dotted, nearest, shown
 from mpc_spearman.config.yaml_text import parse, parse_value
 from mpc_spearman.errors import PlanError
@@ -22,7 +24,7 @@ from mpc_spearman.errors import PlanError
 _LONGEST_FILE = 1 << 20
 _ROLES = ("coordinator", "target")  # of which a plan has one each
 # Keys that hold file names: of a data party, and of its policy.
-_PARTY_FILES = ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned")
+_PARTY_FILES = ("table", "alignment_key", "aligned", "write_aligned", "write_unaligned", "key")
 _POLICY_FILES = ("ledger", "approval")
 
 
@@ -50,12 +52,11 @@ class Draft:
         path = Path(os.path.expanduser(source))
         try:
             with path.open("rb") as file:
-                written = file.read(_LONGEST_FILE + 1)
-            if len(written) > _LONGEST_FILE:  # such as a table given by mistake
+                text = file.read(_LONGEST_FILE + 1)
+            if len(text) > _LONGEST_FILE:  # such as a table given by mistake
                 raise ValueError(f"it is not a plan: it is longer than {_LONGEST_FILE >> 20} MiB")
-            content, misread = parse(written.decode("utf-8-sig"))
-            if not isinstance(content, dict):
-                # The text does not quote the file, which may be a table given by mistake.
+            content, misread = parse(text.decode("utf-8-sig"))
+            if not isinstance(content, dict):  # which is not quoted, as it may be a table given by mistake
                 raise ValueError("it is not a plan: a plan is made of 'key: value' lines")
         except FileNotFoundError:
             plan_files = tuple(sorted(file.name for file in path.parent.glob("*.y*ml")))
@@ -63,14 +64,13 @@ class Draft:
         except OSError as error:
             raise PlanError(f"{path}: cannot be read: {error.strerror or error}") from None
         except UnicodeDecodeError as error:
-            raise PlanError(
-                f"{path}: not UTF-8 text (byte {error.start}); a plan is a YAML file in UTF-8"
-            ) from None
+            problem = f"not UTF-8 text (byte {error.start}); a plan is a YAML file in UTF-8"
+            raise PlanError(f"{path}: {problem}") from None
         except ValueError as error:
             raise PlanError(f"{path}: {error}") from None
         draft = cls(str(path), path.absolute().parent, content)
-        for location, text in misread:
-            draft.report(location, text)
+        for location, problem in misread:
+            draft.report(location, problem)
         return draft
 
     def report(self, location: Location, text: str) -> None:
@@ -110,54 +110,50 @@ class Draft:
         for inside, problem in misread:
             self.report((*location, *inside), problem)
 
-    def refuse_local(self, of_party: Collection[str], of_sections: Mapping[str, Collection[str]]) -> None:
+    def refuse_local(self) -> None:
         """Record a problem for every local key in a shared plan, in a party's entry or in a section.
 
         The author of the shared plan must not decide on another organisation's policy, ledger or files.
         """
-        for place, entry in self._parties().items():
-            advice = f"{shown(entry.get('name'))} writes it into its own local file (--local)"
-            for key in [key for key in entry if key in of_party]:
+        local = [
+            *((place, entry, LOCAL_PARTY_KEYS) for place, entry in self._parties().items()),
+            *(
+                ((name,), _mapping(self.data.get(name)), {*keys} - {*MEETING_PLACE})
+                for name, keys in LOCAL.items()
+            ),
+        ]
+        for place, entry, keys in local:
+            owner = shown(entry["name"]) if "name" in entry else "each party"
+            for key in [key for key in entry if key in keys]:
+                advice = f"{owner} writes it into its own local file (--local)"
                 self.report((*place, key), f"is local and no part of a shared plan; {advice}")
-        for section, keys in of_sections.items():
-            content = self.data.get(section)
-            for key in [key for key in keys if isinstance(content, dict) and key in content]:
-                advice = "each party writes it into its own local file (--local)"
-                self.report((section, key), f"is local and no part of a shared plan; {advice}")
 
-    def add_local(
-        self,
-        local: Draft,
-        party: str | None,
-        sections: Mapping[str, Sequence[str]],
-        shared: Collection[str],
-    ) -> None:
-        """Merge a party's local file into its entry, and into sections of the plan.
+    def add_local(self, local: Draft, party: str | None) -> None:
+        """Merge a party's local file into its entry, and into sections of the plan that have local keys.
 
-        The file's ``party`` names its owner, or else `party` does. `sections` are the sections of the plan
-        that have local keys, with these keys; `shared` are the keys of a party's entry that are not local.
+        The file's ``party`` names its owner, or else `party` does.
         """
         file_party = local.data.pop("party", None)
         name = party if file_party is None else file_party
+        places = [place for place, entry in self._parties().items() if entry.get("name") == name]
         if party not in (None, name):
-            local.report(
-                ("party",), f"this is the file of {shown(name)}, but the command names {shown(party)}"
-            )
-        elif not (places := [at for at, entry in self._parties().items() if entry.get("name") == name]):
+            problem = f"this is the file of {shown(name)}, but the command names {shown(party)}"
+            local.report(("party",), problem)
+        elif not places:
             local.report(("party",), f"{shown(name)} is not a party of the plan {self.where}")
-        elif shared_keys := local.data.keys() & set(shared):
+        elif shared_keys := local.data.keys() & set(SHARED_PARTY_KEYS):
             local.report((min(shared_keys),), f"is shared: only the shared plan can have it ({self.where})")
         else:
             for key, value in local.data.items():
-                if key not in sections:
+                if key not in LOCAL:
                     self._parties()[places[0]][key] = value
                     self.origins[(*places[0], key)] = local.where
                     continue
-                section = value if isinstance(value, dict) else {}
-                for inside in section.keys() - set(sections[key]):
-                    local.report((key, inside), f"is not local; local keys here: {', '.join(sections[key])}")
+                section = _mapping(value)
+                for name in section.keys() - set(LOCAL[key]):
+                    local.report((key, name), f"is not local; local keys here: {', '.join(LOCAL[key])}")
                 self.data[key] = {**(self.data.get(key) or {}), **section}
-                self.origins.update(dict.fromkeys(((key, inside) for inside in section), local.where))
+                self.origins.update(dict.fromkeys(((key, name) for name in section), local.where))
         self.problems += local.problems
 
     def data_parties(self) -> list[dict[Any, Any]]:
@@ -166,17 +162,19 @@ class Draft:
 
     def approvers(self) -> dict[str, Any]:
         """Return ``policy.approved_by`` of each data party, by the party's name."""
-        return {str(party.get("name")): _policy(party).get("approved_by") for party in self.data_parties()}
+        return {
+            str(party.get("name")): _mapping(party.get("policy")).get("approved_by")
+            for party in self.data_parties()
+        }
 
     def _parties(self) -> dict[Location, dict[Any, Any]]:
         """Return all parties' entries by their places, C's first; an empty mapping for each that is none."""
-        parties = self.data.get("parties")
-        parties = parties if isinstance(parties, dict) else {}
-        sources = parties.get("sources")
+        parties = _mapping(self.data.get("parties"))
         entries: dict[Location, object] = {("parties", role): parties.get(role) for role in _ROLES}
+        sources = parties.get("sources")
         for position, source in enumerate(sources if isinstance(sources, list) else ()):
             entries["parties", "sources", position] = source
-        return {place: entry if isinstance(entry, dict) else {} for place, entry in entries.items()}
+        return {place: _mapping(entry) for place, entry in entries.items()}
 
     def set_table(self, party: str, file: Path | None) -> None:
         """Replace the table of the data party of that name; None removes it."""
@@ -189,17 +187,12 @@ class Draft:
 
     def place_files(self, folder: Path) -> None:
         """Make the paths of all files absolute, reading relative ones from `folder`."""
-        policies = [_policy(party) for party in self.data_parties()]
-        tables = [table for party in self.data_parties() if isinstance(table := party.get("table"), dict)]
-        for party, policy in zip(self.data_parties(), policies, strict=True):
+        parties = self._parties().values()
+        policies = {str(party.get("name")): _mapping(party.get("policy")) for party in parties}
+        for name, policy in policies.items():
             if policy.get("approved_by"):
-                policy.setdefault("approval", f"{party.get('name')}.approval")
-        files = (
-            *product(self.data_parties(), _PARTY_FILES),
-            *product(policies, _POLICY_FILES),
-            *product(tables, ("path",)),
-            *product(self._parties().values(), ("key",)),
-        )
+                policy.setdefault("approval", f"{name}.approval")
+        files = (*product(parties, _PARTY_FILES), *product(policies.values(), _POLICY_FILES))
         for section, key in files:
             file = section.get(key)
             # Invalid paths are left unchanged, and the check reports them: empty ones, which would name the
@@ -224,9 +217,9 @@ def _step(node: object, part: str, location: Location) -> str | int:
     raise ValueError(f"{dotted(location)} has no item {shown(part)}; it has {', '.join(names)}")
 
 
-def _policy(party: Mapping[Any, Any]) -> dict[Any, Any]:
-    policy = party.get("policy")
-    return policy if isinstance(policy, dict) else {}
+def _mapping(value: object) -> dict[Any, Any]:
+    """Return a value if it is a mapping, and an empty one otherwise."""
+    return value if isinstance(value, dict) else {}
 
 
 def _copied(value: object) -> Any:

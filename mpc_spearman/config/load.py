@@ -15,8 +15,7 @@ from pydantic import ValidationError
 
 from mpc_spearman.config.contradictions import contradictions
 from mpc_spearman.config.draft import Draft
-from mpc_spearman.config.parties import LOCAL_PARTY_KEYS, SHARED_PARTY_KEYS
-from mpc_spearman.config.plan import LOCAL, MEETING_PLACE, Plan
+from mpc_spearman.config.plan import Plan
 from mpc_spearman.config.wording import explain, shown
 from mpc_spearman.errors import PlanError
 
@@ -65,11 +64,10 @@ def load_plan(
     draft = Draft.read(source.as_written() if isinstance(source, Plan) else source)
     draft.place_files(draft.folder)
     if local is not None or shared_alone:
-        sections = {section: {*keys} - {*MEETING_PLACE} for section, keys in LOCAL.items()}
-        draft.refuse_local(LOCAL_PARTY_KEYS, sections)
+        draft.refuse_local()
     if local is not None:
         local_draft = Draft.read(local)
-        draft.add_local(local_draft, party, LOCAL, SHARED_PARTY_KEYS)
+        draft.add_local(local_draft, party)
         draft.place_files(local_draft.folder)
     approvers = draft.approvers()
     for override in overrides:
