@@ -29,7 +29,6 @@ from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.tables import Numbers
 from mpc_spearman.levels import noise, proved, rows
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.foreseen import Foreseen
 from mpc_spearman.levels.level import Level, column_cautions, impossible
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -37,17 +36,9 @@ from mpc_spearman.parties import Party, Role
 from mpc_spearman.privacy import scales
 from mpc_spearman.privacy.choice import chosen, noise_factor
 from mpc_spearman.privacy.gaussian import REACH
-from mpc_spearman.privacy.scales import (
-    Grid,
-    Scales,
-    Stated,
-    add_scales,
-    deviations,
-    stack_scales,
-    untied_range,
-)
+from mpc_spearman.privacy.scales import Grid, Scales, Stated, deviations, stack_scales, untied_range
 from mpc_spearman.privacy.statements import Factors, Statements
-from mpc_spearman.statistics import columns, estimators, mean_squares, result_warnings
+from mpc_spearman.statistics import estimators, mean_squares, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.wire.kinds import Field, Kind, Row
 from mpc_spearman.wire.messages import MAX_PAYLOAD
@@ -186,14 +177,6 @@ class Coefficients(Level):
         most = noise.element_noise(features, self.plan.privacy.loss)
         return noise.grid_on_inputs(exact, features * most if of_sum else most)
 
-    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
-        if not self.plan.proofs:
-            return super().foreseen(stated, role, shapes)
-        others = shapes.m_target if role is Role.SOURCE else shapes.m_sources
-        deviation = proved.foreseen(self.plan, shapes.n, stated.lengths, others)
-        remedy = "Use fewer columns, or more rows"
-        return Foreseen.of_means("coefficients", deviation, 1 / math.sqrt(shapes.n - 1), remedy)
-
     # --- the coordinator's numbers
 
     def products(self, opened: NDArray[Any], shapes: Shapes) -> NDArray[Any]:
@@ -227,13 +210,16 @@ class Coefficients(Level):
 
     def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute coefficients (paper, eq. 2, or tie-corrected) and strengths (definition 2) from S."""
-        n, described, target = shapes.n, shapes.descriptions, shapes.descriptions.target
-        errors = self.errors(shapes)
+        n, described, errors = shapes.n, shapes.descriptions, self.errors(shapes)
         matrices = self.matrices(opened, shapes)
         of_each = [estimators.strengths(matrices[name], self.plan.strength)[0] for name in _ESTIMATORS]
         rho = matrices[self.plan.estimator]
         mu, counts = estimators.strengths(rho, self.plan.strength)
-        counted = [side.each(m) for side, m in zip(described.sources, shapes.features.values(), strict=True)]
+        sources = zip(described.sources, shapes.features.values(), strict=True)
+        columns_of = {
+            "source": [vars(source.columns(m, n)) for source, m in sources],
+            "target": [vars(described.target.columns(shapes.m_target, n))],
+        }
         return {
             **(self._noise_on_inputs_in(errors, shapes) if self._any_inputs else {}),
             "positions": estimators.positions(mu, self.plan.order),
@@ -241,16 +227,11 @@ class Coefficients(Level):
             "counts": counts,
             "coefficients": rho,
             "errors": errors,
-            "source_ties": columns.ties(described.of_sources("ties"), described.of_sources("two_values"), n),
-            "source_skewness": np.array(described.of_sources("skewness")),
-            "source_gaps": np.array(described.of_sources("gaps")),
-            "source_unequal": np.concatenate([side.unequal for side in counted]),
-            "source_fitted": np.concatenate([side.fitted for side in counted]),
-            "target_ties": columns.ties(target.ties, target.two_values, n),
-            "target_skewness": np.array(target.skewness),
-            "target_gaps": np.array(target.gaps),
-            "target_unequal": target.each(shapes.m_target).unequal,
-            "target_fitted": target.each(shapes.m_target).fitted,
+            **{
+                f"{side}_{name}": np.concatenate([columns[name] for columns in owners])
+                for side, owners in columns_of.items()
+                for name in owners[0]
+            },
             "estimators": np.column_stack(of_each),
             "opened": opened,
             "ratios": self.ratios(opened, shapes),
@@ -310,7 +291,7 @@ class Coefficients(Level):
             return "exact, without noise"
         numbers, k = grant, self.plan.results.strongest
         if k is not None:
-            items = "pairs" if grant == self.name else "features"
+            items = "pairs" if grant == Coefficients.name else "features"
             numbers = f"the {k} strongest {items} (all, if there are no more), chosen with noise,"
         added = f"the coordinator's noise{self._noise_on_inputs()}"
         return f"{numbers} with {added}, whose standard deviation each receiver gets"
@@ -405,11 +386,11 @@ class Coefficients(Level):
         described, covered = shapes.descriptions, self._covered(shapes)
         if self.plan.strength == "mean_abs":
             exact = abs(self._bounded(ratios, described.of_sources("factors"), shapes))
-            return exact.sum(axis=0), add_scales(shapes.of_multiplied(source) for source in covered)
+            return exact.sum(axis=0), scales.add_scales(shapes.of_multiplied(source) for source in covered)
         of_sums = [source.sum_factor for source in described.sources for _ in source.factors]
         scales_of_sums = shapes.multiplied_sums or shapes.of_sums
         exact = self._bounded(ratios, of_sums, shapes)
-        return exact.sum(axis=0), add_scales(scales_of_sums[source] for source in covered)
+        return exact.sum(axis=0), scales.add_scales(scales_of_sums[source] for source in covered)
 
     def _covered(self, shapes: Shapes) -> list[Party]:
         """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""
@@ -448,7 +429,7 @@ class Coefficients(Level):
         return s
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:
-        matrices = {
-            name: numbers[name][shapes.rows(source)] for name in ("coefficients", "noise") if name in numbers
-        }
-        return {**numbers, "noise": np.zeros(0), **matrices}
+        rows_of_source = shapes.rows(source)
+        noise_of_source = numbers["noise"][rows_of_source] if "noise" in numbers else np.zeros(0)
+        rho = numbers["coefficients"][rows_of_source]
+        return {**numbers, "coefficients": rho, "noise": noise_of_source}

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Reveal
-from mpc_spearman.data.ranks import total
+from mpc_spearman.data.ranks import LARGEST, total
 from mpc_spearman.engines.computation import Bounds, Computation
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.coefficients import STATED, Coefficients
-from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.columns import Floats
@@ -33,13 +32,10 @@ class Differences(Coefficients):
     sent: ClassVar[tuple[Row, ...]] = (*STATED, *rows.opened(opens, ("basis", "rows")))
     granted: ClassVar[tuple[Row, ...]] = ()  # differences are the coordinator's alone
 
-    def encoding(self, shapes: Shapes) -> Encoding | None:
-        """Return None: ranks are contributed as they are."""
-        return None
-
-    def error(self, n: int) -> float:
-        """Return 0: coefficients are exact, however many rows there are."""
-        return 0.0
+    @property
+    def whole_rows(self) -> int:
+        """The most rows that 32 bits rank: differences of ranks fit, however many rows there are."""
+        return LARGEST
 
     def computation(self, shapes: Shapes) -> Computation:
         """Ask for differences of each pair of columns: doubled ranks are from 1 − n to n − 1."""

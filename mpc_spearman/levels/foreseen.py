@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from mpc_spearman.config import Plan
+from mpc_spearman.levels import proved
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.advice import passes_pairs
@@ -60,9 +61,12 @@ def foresee_columns(plan: Plan, stated: Statements, role: Role, shapes: Shapes) 
     """
     n, pairs, is_source = shapes.n, passes_pairs(plan), role is Role.SOURCE
     others, lengths = shapes.m_target if is_source else shapes.m_sources, (1.0, 1.0)
-    scales, error = column_grid(n, plan.estimator).scales(stated.vectors), 1 / math.sqrt(n - 1)
+    error, remedy = 1 / math.sqrt(n - 1), "Use fewer columns, or more rows"
+    if plan.proofs:
+        noise = proved.foreseen(plan, n, stated.lengths, others)
+        return Foreseen.of_means("coefficients", noise, error, remedy)
+    scales = column_grid(n, plan.estimator).scales(stated.vectors)
     moving, other_scales = scales.widths > 0, Scales(np.array([untied_range(n)]), others)
-    remedy = "Use fewer columns, or more rows"
     if pairs:
         remedy = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
     elif is_source:

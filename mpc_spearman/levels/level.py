@@ -249,11 +249,12 @@ class Level(ABC):
         """Return the standard errors of strengths, (m_B,), from the owners' descriptions of their columns."""
         columns = shapes.features if self.plan.estimator == "paper" else shapes.defined
         counts = [columns[source] for source in shapes.features]
-        sources, target = shapes.descriptions.sources, shapes.descriptions.target.each(shapes.m_target)
+        sources, target = shapes.descriptions.sources, shapes.descriptions.target
+        of_target = target.columns(shapes.m_target, shapes.n)
         lengths = [
             source.length * count / max(1, sum(counts)) for source, count in zip(sources, counts, strict=True)
         ]
-        rows = [Pairs(shapes.n, source.together, target).counted_rows for source in sources]
+        rows = [Pairs(shapes.n, source.together, of_target).counted_rows for source in sources]
         return strength_errors(lengths, rows)
 
     @abstractmethod

@@ -12,7 +12,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.findings.tables import Labels
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.scales import Scales
-from mpc_spearman.statistics.columns import Columns, Floats
+from mpc_spearman.statistics.columns import Columns, Floats, ties
 
 
 @dataclass(frozen=True)
@@ -46,20 +46,22 @@ class Description:
     factors: tuple[float, ...] = ()
     sum_factor: float = 1.0
 
-    def each(self, count: int) -> Columns:
-        """Return what decides how many rows tests of each of `count` columns count; ties are not known."""
-        gaps, unequal = self.gaps or (0.0,) * count, self.unequal or (1.0,) * count
-        return self._counted(np.array(gaps), np.array(unequal))
+    def columns(self, count: int, n: int) -> Columns:
+        """Return what tests need to know of each of `count` columns of n rows, as far as it was sent."""
+        return Columns(
+            ties(self.ties or (0,) * count, self.two_values or (False,) * count, n),
+            np.array(self.skewness or (0.0,) * count),
+            np.array(self.gaps or (0.0,) * count),
+            np.array(self.unequal or (1.0,) * count),
+            np.full(count, self.fitted),
+        )
 
     @property
     def together(self) -> Columns:
-        """Return the same for one test over all columns together."""
-        most_gaps = max(self.gaps, default=self.most_gaps)
-        return self._counted(np.array([most_gaps]), np.array([self.unequal_together]))
-
-    def _counted(self, gaps: Floats, unequal: Floats) -> Columns:
-        unknown = np.zeros(len(gaps), np.int64)
-        return Columns(unknown, np.zeros(len(gaps)), gaps, unequal, unknown + self.fitted)
+        """Return the same for one test over all columns together; ties are not known."""
+        gaps, unequal = max(self.gaps, default=self.most_gaps), self.unequal_together
+        none = np.zeros(1, np.int64)
+        return Columns(none, np.zeros(1), np.array([gaps]), np.array([unequal]), none + self.fitted)
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,8 @@ class Descriptions:
 
     def tie_shares(self, n: int) -> Floats:
         """Return (T_x + T_y)/(2N) of every pair, (m_A, m_B), which eq. 2 adds to S/N."""
-        ties = (np.array(terms, dtype=float) for terms in (self.of_sources("ties"), self.target.ties))
-        return np.asarray(np.add.outer(*ties) / (2 * total(n)))
+        terms = (np.array(of_side, dtype=float) for of_side in (self.of_sources("ties"), self.target.ties))
+        return np.asarray(np.add.outer(*terms) / (2 * total(n)))
 
 
 @dataclass(frozen=True)

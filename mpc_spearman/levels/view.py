@@ -14,7 +14,6 @@ An element of a ring takes ``ring_bytes`` (:mod:`mpc_spearman.engines.mpc.sessio
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import groupby
 
 from mpc_spearman.config import Plan, PlanSource, load_plan
@@ -31,20 +30,6 @@ _DATA, _ALL = (*SOURCE, *TARGET), (*SOURCE, *TARGET, *COORDINATOR)
 _INTERSECT = ("intersect",)
 _HE = ("he",)
 
-_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same in the same order (keyed digest)")
-
-# Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
-_KEY = Field("key", "bytes", (32,), protocols=_HE)
-
-_DEFINED = Field("defined", "int64", (1,), "the number of features that are not constant")
-
-
-def _defined(role: Role) -> Field:
-    """Return the field of that number, for the levels at which a role states it."""
-    levels = tuple(name for name, level in LEVELS.items() if role in level.states_defined)
-    return replace(_DEFINED, levels=levels)
-
-
 #: Messages of the meeting, which are JSON on a connection of its own (:mod:`mpc_spearman.network.meeting`),
 #: by their names. ``broken`` and ``stop`` reveal the same as ABORT.
 MEETING = (
@@ -54,10 +39,8 @@ MEETING = (
         COORDINATOR,
         (
             Field("join", "text", tells="the package version and the shared plan"),
-            Field("address", "text", tells="its address, if others dial this party"),
-            Field("ready", "text"),
-            Field("broken", "text"),
-            Field("stop", "text"),
+            Field("here", "text", tells="its address, if others dial this party"),
+            *(Field(name, "text") for name in ("ready", "broken", "stop")),
         ),
     ),
     Row(
@@ -66,9 +49,9 @@ MEETING = (
         _DATA,
         (
             Field("missing", "text", tells="which parties have not joined yet"),
+            Field("again", "text"),
             Field("left", "text", tells="who has left the meeting, and with which error in which phase"),
-            Field("connect", "text"),
-            Field("addresses", "text", tells="the addresses of parties that others dial"),
+            Field("all", "text", tells="the addresses of parties that others dial"),
             Field("met", "text"),
             Field("refused", "text", tells="if they differ, its package version and shared plan"),
             Field("stop", "text"),
@@ -82,15 +65,8 @@ _ABORT = (
     Field("party", "text"),
     Field("phase", "text"),
 )
-_HELLO = (
-    Field(
-        "public_key",
-        "bytes",
-        (32,),
-        tells="a public key made for this run, with which two parties agree on secret keys",
-    ),
-    Field("nonce", "bytes", (32,)),
-)
+_HELLO_TELLS = "a public key made for this run, with which two parties agree on secret keys"
+_HELLO = (Field("public_key", "bytes", (32,), _HELLO_TELLS), Field("nonce", "bytes", (32,)))
 _LIMITS = (
     "the limits of its policy: the fewest common rows (min_rows), the most ids of another party (max_ids), "
     "and the largest share of these that may be without a match (max_unmatched)"
@@ -104,23 +80,32 @@ _OFFER = (
 _PSEUDONYMS = Field("ids", "bytes", ("ids", 16), "how many ids the data parties have in common (but no id)")
 _COMMON = Field("common", "bytes", ("packed",), "which of its own rows all data parties have")
 _SHAPE = (
-    Field("n", "int64", (1,), tells="the number of rows"),
-    Field("features", "int64", (1,), tells="the number of features"),
+    Field("n", "int64", (1,), "the number of rows"),
+    Field("features", "int64", (1,), "the number of features"),
 )
+_DIGEST = Field("digest", "bytes", (32,), "whether the ids are the same in the same order (keyed digest)")
 _OF_FEATURES = tuple(name for name, level in LEVELS.items() if level.of_features)
 _NAMES = Field("names", "texts", ("m_target",), NAMES, levels=_OF_FEATURES, opened_to=("coordinator",))
 _PUBLIC_KEY = Field("key", "blob", tells="a public encryption key made for this run", protocols=_HE)
+# Which key a message's ciphertexts are under: SHA-256 of the public key, which says nothing new.
+_KEY = Field("key", "bytes", (32,), protocols=_HE)
 _ENCRYPTED = "nothing: its vectors under the coordinator's encryption key"
 _CIPHERTEXT = Field("batch", "bytes", ("rows", "ciphertext_bytes"), _ENCRYPTED, protocols=_HE)
-_FIGURES = "seconds, bytes, rounds and memory of each phase"
 _COST = (
-    Field("seconds", "float64", (len(PHASES), 2), _FIGURES),
+    Field("seconds", "float64", (len(PHASES), 2), "seconds, bytes, rounds and memory of each phase"),
     Field("counts", "int64", (len(PHASES), 5)),
 )
 # Whoever gets a message gets its nonce, without which nobody can test a guess of it (results.record).
 _NONCE = Field("nonce", "bytes", (32,), grants=GRANTS[1:], opened_to=("coordinator",))
 _RECORD = Field("record", "text", tells="the record to sign: times, and commitments that reveal nothing")
-_FAREWELL = Field("signature", "bytes", (64,), tells="whether it signs the record")
+_FAREWELL = Field("signature", "bytes", (64,), "whether it signs the record")
+
+
+def _defined(role: Role) -> Field:
+    """Return the field of how many features vary, for the levels at which a role states it."""
+    levels = tuple(name for name, level in LEVELS.items() if role in level.states_defined)
+    return Field("defined", "int64", (1,), "the number of features that are not constant", levels=levels)
+
 
 _SHARED: tuple[Row, ...] = (
     # Control frames: any time, from anyone.
@@ -135,11 +120,11 @@ _SHARED: tuple[Row, ...] = (
     Row(Kind.SHAPE, _DATA, _ALL, _SHAPE),
     Row(Kind.ALIGNMENT, SOURCE, TARGET, (_DIGEST,)),
     Row(Kind.ALIGNMENT, TARGET, SOURCE, (_DIGEST,)),
-    *(
-        Row(Kind.COLUMNS, SOURCE, receiver, (_defined(Role.SOURCE),))
-        for receiver in (COORDINATOR, SOURCE, TARGET)
-    ),
-    *(Row(Kind.COLUMNS, TARGET, receiver, (_defined(Role.TARGET),)) for receiver in (COORDINATOR, SOURCE)),
+    Row(Kind.COLUMNS, SOURCE, COORDINATOR, (_defined(Role.SOURCE),)),
+    Row(Kind.COLUMNS, SOURCE, SOURCE, (_defined(Role.SOURCE),)),
+    Row(Kind.COLUMNS, SOURCE, TARGET, (_defined(Role.SOURCE),)),
+    Row(Kind.COLUMNS, TARGET, COORDINATOR, (_defined(Role.TARGET),)),
+    Row(Kind.COLUMNS, TARGET, SOURCE, (_defined(Role.TARGET),)),
     Row(Kind.DESCRIPTION, TARGET, COORDINATOR, (_NAMES,)),
     Row(Kind.PUBLIC_KEY, COORDINATOR, _DATA, (_PUBLIC_KEY,)),
     Row(Kind.CIPHERTEXT, SOURCE, TARGET, (_KEY, _CIPHERTEXT)),
@@ -178,20 +163,14 @@ def learnt(plan: PlanSource) -> list[dict[str, str]]:
         With the keys ``role``, ``party``, ``what``, ``from`` and ``phase``.
     """
     checked = load_plan(plan)
-    covariates, facts = adjustment.covariates(checked), list[dict[str, str]]()
+    facts = list[dict[str, str]]()
     for party, rows in groupby(VIEW.learnt(checked.terms), lambda row: row["party"]):
         of_party = [*rows]
         facts += of_party
-        facts += [
-            {
-                **of_party[0],
-                "what": f"the columns that its features are adjusted for: {', '.join(names)}",
-                "from": owner,
-                "phase": Kind.MEETING.phase,
-            }
-            for owner, names in covariates.items()
-            if names and owner != party
-        ]
+        for owner, names in adjustment.covariates(checked).items():
+            if names and owner != party:
+                columns = f"the columns that its features are adjusted for: {', '.join(names)}"
+                facts.append({**of_party[0], "what": columns, "from": owner, "phase": Kind.MEETING.phase})
     return facts
 
 
