@@ -1,18 +1,15 @@
 """What published numbers reveal: attacks that honest parties can run on their own copy.
 
-Shares on the wire hide every row; published numbers need not. Each module is one attack, as a function of
-arrays, by a party that has only its own table and what it received. Attacks succeed on exact results and fail
-on published ones: tests check both. The notebook ``what_is_learnt`` shows some. No run imports them.
+Shares on the wire hide every row; published numbers need not. An attack is a function of arrays, by a party
+that has only its own table and what it received. They succeed on exact results and fail on published ones:
+tests check both. The notebook ``what_is_learnt`` shows some. No run imports them.
 
 =====================  ==================  =================================================================
 module                 run by              recovers
 =====================  ==================  =================================================================
 :mod:`.guess`          any receiver        which of two rows is whose, knowing all else: the best there is
-:mod:`.rows`           target or source    ranks of rows that its columns single out together
-:mod:`.programme`      target or source    a rare flag's rows, by linear programme
-:mod:`.pools`          target or source    all flags' rows where its own columns lie, also from their means
+:mod:`.rows`           target or source    ranks of rows that its columns single out together; flagged rows
 :mod:`.differences`    C at `differences`  every rank
-:mod:`.stopping`       source              bits of the target's ranks from whether a run stops
 :mod:`.twister`        any                 that masks come from a Mersenne Twister, as stock CrypTen's do
 =====================  ==================  =================================================================
 

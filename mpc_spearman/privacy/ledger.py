@@ -73,9 +73,8 @@ class Ledger:
     ) -> None:
         """Refuse, before the parties meet, a run that `charge` would refuse."""
         entries = self.entries()
-        if approval is not None:
-            check_used(approval, entries)
-        self._refuse(party, losses, entries, lifetime)
+        _check_approval(approval, entries)
+        self._check_losses(party, losses, entries, lifetime)
 
     def start(self, run: ChargedRun, approval: Approval | None = None) -> None:
         """Write that a run starts; the line is on the disk when this returns.
@@ -84,8 +83,7 @@ class Ledger:
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
-            if approval is not None:
-                check_used(approval, entries)
+            _check_approval(approval, entries)
             self._add(file, check, Started(time=now(), started=run, approval=_digest(approval)))
 
     def end(self, entry: Ended) -> None:
@@ -103,13 +101,12 @@ class Ledger:
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
-            if approval is not None:
-                check_used(approval, entries, run.id)
-            self._refuse(run.party, run.told, entries, lifetime)
+            _check_approval(approval, entries, run.id)
+            self._check_losses(run.party, run.told, entries, lifetime)
             self._add(file, check, Charge(time=now(), run=run, approval=_digest(approval)))
         return list(new_partners(run.told, entries))
 
-    def _refuse(
+    def _check_losses(
         self, party: str, losses: Mapping[str, PartnerLoss], entries: Sequence[Entry], lifetime: float
     ) -> None:
         refusals = list(over_lifetime(losses, entries, lifetime))
@@ -126,10 +123,9 @@ class Ledger:
         """
         with self._opened("r+b") as file:
             entries, check = self._read(file)
-            counting = [balance for balance in balances(entries) if balance.runs]
-            partners = tuple(sorted(name for balance in counting for name in balance.names))
+            partners = sorted(name for balance in balances(entries) if balance.runs for name in balance.names)
             if partner not in partners:
-                hint = nearest(partner, partners) or f"; partners: {', '.join(partners) or 'none'}"
+                hint = nearest(partner, tuple(partners)) or f"; partners: {', '.join(partners) or 'none'}"
                 raise PlanError(f"{self.path}: no counted run revealed anything to {shown(partner)}{hint}")
             try:
                 entry = Forgotten(time=now(), partner=partner, reason=reason)
@@ -214,16 +210,20 @@ class Ledger:
         _append(file, canonical({"check": _check(check, content), "entry": content}))
 
 
-def check_used(approval: Approval, entries: Sequence[Entry], run: str = "") -> None:
-    """Raise `ApprovalError` for an approval that other runs than this one have used up.
+def _check_approval(approval: Approval | None, entries: Sequence[Entry], run: str = "") -> None:
+    """Raise `ApprovalError` if other runs than this one have used an approval up.
 
     A run uses it if its charge counts, or if others have learnt from it which rows the owner's table has.
     """
-    charges = [one for one in entries if isinstance(one, Charge) and one.approval == approval.digest]
-    charges = [one for one in charges if one.run.id not in taken_back(entries)]
-    starts = [one for one in entries if isinstance(one, Started) and one.approval == approval.digest]
-    runs = {one.started.id for one in starts if one.reveals_members} | {one.run.id for one in charges} - {""}
-    used = len(runs - {run}) + sum(not one.run.id for one in charges)  # earlier versions gave runs no id
+    if approval is None:
+        return
+    uncounted, used_by = taken_back(entries), list[str]()
+    for entry in entries:
+        if isinstance(entry, Charge) and entry.approval == approval.digest and entry.run.id not in uncounted:
+            used_by.append(entry.run.id)
+        if isinstance(entry, Started) and entry.approval == approval.digest and entry.reveals_members:
+            used_by.append(entry.started.id)
+    used = len({*used_by} - {run, ""}) + used_by.count("")  # earlier versions gave runs no id
     if used >= approval.runs:
         raise ApprovalError(
             f"party {approval.party}: the approval of {approval.made:%Y-%m-%d %H:%M} was for {approval.runs} "

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mpc_spearman.attacks import pools, programme, rows
+from mpc_spearman.attacks import rows
 from mpc_spearman.attacks.guess import (
     Exchange,
     coefficients_of,
@@ -130,12 +130,9 @@ def test_runs_add_up_as_the_ledger_says_also_where_they_differ() -> None:
 # ---- attacks that solve for rows
 
 
-def _published(x: Ints, y: Ints, grant: str = "coefficients") -> tuple[Floats, Floats, Floats]:
-    """Exact numbers about one column (or the mean over all), a published copy, and its noise."""
-    theirs = scales(y)
-    own = mean_scales(x)
-    exact = coefficients(x, y).mean(axis=0)
-    noise = deviations(own, theirs, LOSS)[0]
+def _published(x: Ints, y: Ints) -> tuple[Floats, Floats, Floats]:
+    """Exact means over x's columns of their coefficients with y, a published copy, and its noise."""
+    exact, noise = coefficients(x, y).mean(axis=0), deviations(mean_scales(x), scales(y), LOSS)[0]
     return exact, exact + discrete_gaussian(np.ceil(noise * 2**40).astype(np.int64)) / 2**40, noise
 
 
@@ -152,41 +149,36 @@ ISOLATED = {
 }
 
 
-@pytest.mark.parametrize(("columns", "at"), ISOLATED.values(), ids=ISOLATED)
+@pytest.mark.parametrize(("columns", "singled_out"), ISOLATED.values(), ids=ISOLATED)
 def test_isolated_rows_are_read_from_exact_but_not_published_numbers(
-    columns: np.ndarray, at: list[int]
+    columns: np.ndarray, singled_out: list[int]
 ) -> None:
-    y, off = encoded(columns), {"exact": [], "published": []}
-    n = y.shape[1]
+    y, exact_errors, published_errors = encoded(columns), [], []
     for seed in range(50):
-        x = untied(1, n, np.random.default_rng(seed))
+        x = untied(1, y.shape[1], np.random.default_rng(seed))
         exact, published, noise = _published(x, y)
-        truth = x[0] / np.sqrt((x[0] ** 2).mean())
-        off["exact"] += [rows.estimate(exact, y)[at] - truth[at]]
-        off["published"] += [rows.estimate(published, y, noise)[at] - truth[at]]
-    spread = {name: float(np.sqrt(np.square(found).mean())) for name, found in off.items()}
-    assert spread["exact"] < 0.01
-    assert spread["published"] > 0.6  # one that knows nothing is off by 1
+        truth = (x[0] / np.sqrt((x[0] ** 2).mean()))[singled_out]
+        exact_errors.append(rows.estimate(exact, y)[singled_out] - truth)
+        published_errors.append(rows.estimate(published, y, noise)[singled_out] - truth)
+    assert np.sqrt(np.square(exact_errors).mean()) < 0.01
+    assert np.sqrt(np.square(published_errors).mean()) > 0.6  # one that knows nothing is off by 1
 
 
-@pytest.mark.parametrize(("n", "columns", "ones"), [(300, 120, 12)])
-def test_a_rare_flag_is_solved_from_exact_coefficients_alone(n: int, columns: int, ones: int) -> None:
-    rng = np.random.default_rng(1)
-    marks, y = flag(n, ones, rng), untied(columns, n, rng)
+def test_a_rare_flag_is_solved_from_exact_coefficients_alone() -> None:
+    rng, ones = np.random.default_rng(1), 12
+    marks, y = flag(300, ones, rng), untied(120, 300, rng)
     exact, published, noise = _published(encoded(marks[None]), y)
-    assert marks[programme.name_rows(exact, y, ones)].all()
-    assert marks[programme.name_rows(published, y, ones, float(noise.max()))].mean() < 0.4
+    assert marks[rows.rare_flag(exact, y, ones)].all()
+    assert marks[rows.rare_flag(published, y, ones, float(noise.max()))].mean() < 0.4
 
 
 @pytest.mark.parametrize("ones", [(100,), (100, 150)], ids=["coefficients", "means of two flags"])
-def test_flags_of_asked_people_are_read_from_exact_numbers_only(
-    ones: tuple[int, ...],
-) -> None:
+def test_flags_of_asked_people_are_read_from_exact_numbers_only(ones: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
-    flags = np.array([flag(1000, some, rng) for some in ones])
+    flags = np.array([flag(1000, count, rng) for count in ones])
     y = _asked(1000, 40, 40, rng)
-    truth = flags[:, pools.where_columns_lie(y)]
+    truth = flags[:, rows.where_columns_lie(y)]
     exact, published, noise = _published(encoded(flags), y)
-    assert np.array_equal(pools.name_rows(exact, y, ones), truth)
-    found = pools.name_rows(published, y, ones, float(noise.max()))
-    assert found is None or (found == truth)[truth == 1].mean() < 0.7
+    assert np.array_equal(rows.pooled_flags(exact, y, ones), truth)
+    guessed = rows.pooled_flags(published, y, ones, float(noise.max()))
+    assert guessed is None or (guessed == truth)[truth == 1].mean() < 0.7
