@@ -53,7 +53,7 @@ def prepare(run: Run, computation: Computation) -> Opening:
         opened = []
         for session, term in terms:
             for owner in (session.source, run.roster.target) if computation.proved else ():
-                settle(run, session, owner, session.masks(owner))
+                settle(run, session, owner)
             opened.append(sharing.reveal(run, session, term))
         return np.vstack(opened)
 
@@ -69,15 +69,15 @@ def _terms(run: Run, computation: Computation, contribution: Contribution) -> li
 
 
 def _term(run: Run, computation: Computation, source: Party, vectors: np.ndarray) -> Term:
-    session, bound = Session(run, source, computation), computation.bounds.value
+    session, me = Session(run, source, computation), run.roster.me
+    bound, peer = computation.bounds.value, session.peer(me)
     if not computation.proved:
         return session, sharing.multiply_vectors(run, session, vectors, bound)
-    columns = session.shape.m_target if run.roster.me == source else session.shape.m_source
-    received = zeros((columns, computation.rows), np.int64, in_file=True)
+    received = zeros((session.columns(peer), computation.rows), np.int64, in_file=True)
     term = sharing.multiply_vectors(run, session, vectors, bound, received)
     for owner in (source, run.roster.target):
-        if owner == run.roster.me:
-            prove(run, session, vectors, session.masks(run.roster.coordinator))
+        if owner == me:
+            prove(run, session, vectors)
         else:
-            verify(run, session, owner, received)
+            verify(run, session, peer, received)
     return session, term

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mpc_spearman.arrays import blocks
 from mpc_spearman.wire.keys import Stream
 
 Elements = NDArray[np.int64]
@@ -49,26 +50,21 @@ def minus(a: Elements, b: Elements | int) -> Elements:
 
 
 def times(a: Elements, b: Elements | int) -> Elements:
-    """Multiply two arrays of elements, (k,), or an array with one element."""
+    """Multiply two arrays of elements, of one shape, or an array with one element."""
     product = np.empty(a.shape, dtype=np.int64)
-    for start in range(0, len(a), _BLOCK):
-        part = slice(start, start + _BLOCK)
+    for part in blocks(len(a), _BLOCK):
         product[part] = _times(a[part], b if isinstance(b, int) else b[part])
     return product
 
 
 def dot(a: Elements, b: Elements) -> int:
     """Return Σ a_i·b_i, for arrays (k,)."""
-    total = 0
-    for start in range(0, len(a), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        total += _sum(_times(a[part], b[part]))
-    return total % PRIME
+    return sum(_sum(_times(a[part], b[part])) for part in blocks(len(a), _BLOCK)) % PRIME
 
 
 def total(a: Elements) -> int:
     """Return Σ a_i, for an array (k,)."""
-    return sum(_sum(a[start : start + _BLOCK]) for start in range(0, len(a), _BLOCK)) % PRIME
+    return sum(_sum(a[part]) for part in blocks(len(a), _BLOCK)) % PRIME
 
 
 def inverses(a: Elements) -> Elements:
@@ -85,8 +81,7 @@ def inverses(a: Elements) -> Elements:
 def fold(a: Elements, r: int) -> Elements:
     """Return a_lo + r·(a_hi − a_lo) of the two halves of (k,), in place; an odd end pairs with 0."""
     half = (len(a) + 1) // 2
-    for start in range(0, half, _BLOCK):
-        part = slice(start, min(half, start + _BLOCK))
+    for part in blocks(half, _BLOCK):
         low, high = _halves(a, half, part)
         a[part] = plus(low, _times(minus(high, low), r))
     return a[:half]
@@ -95,8 +90,7 @@ def fold(a: Elements, r: int) -> Elements:
 def ends_of_round(f: Elements, g: Elements) -> tuple[int, int]:
     """Return ⟨f_lo, g_lo⟩ and ⟨f_hi − f_lo, g_hi − g_lo⟩ for the halves of f and g, (k,)."""
     half, at_zero, leading = (len(f) + 1) // 2, 0, 0
-    for start in range(0, half, _BLOCK):
-        part = slice(start, min(half, start + _BLOCK))
+    for part in blocks(half, _BLOCK):
         (f_low, f_high), (g_low, g_high) = _halves(f, half, part), _halves(g, half, part)
         at_zero += _sum(_times(f_low, g_low))
         leading += _sum(_times(minus(f_high, f_low), minus(g_high, g_low)))
@@ -116,7 +110,7 @@ def drawn(stream: Stream, count: int) -> Elements:
 
 def valid(elements: Elements) -> bool:
     """Return whether all integers of an array are elements: what a peer sends may be anything."""
-    return not elements.size or bool(elements.min() >= 0 and elements.max() < PRIME)
+    return bool((elements.view(np.uint64) < PRIME).all())  # negative ones become large
 
 
 def _halves(a: Elements, half: int, part: slice) -> tuple[Elements, Elements]:

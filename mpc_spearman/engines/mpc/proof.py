@@ -33,6 +33,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,12 @@ from mpc_spearman.engines.mpc.field import (
     fold,
     minus,
     plus,
-    reduced,
     times,
     total,
     valid,
 )
 from mpc_spearman.engines.mpc.session import Session
-from mpc_spearman.engines.mpc.statement import Statement, scaled
+from mpc_spearman.engines.mpc.statement import Statement
 from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
@@ -67,48 +67,45 @@ _SEED = 4  # words of a seed
 
 @dataclass
 class Coins:
-    """The verifiers' coins of one proof, from their stream; `announce` releases them to the prover."""
+    """The verifiers' coins of one proof, from their stream; `release` sends them to the prover, if any."""
 
     stream: Stream
-    announce: Callable[[Elements], None]
+    release: Callable[[Elements], None]
     hashed: Any = field(default_factory=hashlib.sha256)
 
     def point(self, excluded: Callable[[int], bool]) -> int:
         """Draw an element that is not excluded."""
         while excluded(point := int(drawn(self.stream, 1)[0])):
             pass
-        self._release(np.array([point]))
-        return point
+        return int(self._released(np.array([point]))[0])
 
     def seed(self) -> bytes:
         """Draw the seed of a stream."""
-        words = self.stream.ring((_SEED,))
-        self._release(words)
-        return words.tobytes()
+        return self._released(self.stream.ring((_SEED,))).tobytes()
 
-    def _release(self, words: Elements) -> None:
+    def _released(self, words: Elements) -> Elements:
         self.hashed.update(words.tobytes())
-        self.announce(words)
+        self.release(words)
+        return words
 
 
 @step("prove")
-def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], masks: Stream) -> None:
+def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]]) -> None:
     """Prove this party's vectors, (columns, rows), to the peer and the coordinator.
 
-    `masks` is the stream of masks under which they were shared, from its beginning. `ProtocolViolation` for
-    coins that no honest verifier draws.
+    `ProtocolViolation` for coins that no honest verifier draws.
     """
     me, hub = run.roster.me, run.roster.coordinator
-    peer = run.roster.target if me == session.source else session.source
+    peer, masks = session.peer(me), session.masks(hub)
     statement, hashed = Statement.of(run, session, me), hashlib.sha256()
     stream = Stream(run.keys[hub].subkey(Purpose.PROOF, session.source.name))
     depth = run.meter.depth
 
     def share(elements: Elements) -> None:
-        for part in blocks(len(elements), BLOCK):
-            words = minus(elements[part], drawn(stream, part.stop - part.start))
-            sizes = {"words": len(words)}
-            run.links.send(peer, Kind.PROOF_SHARES, {"shares": words}, sizes=sizes, depth=depth)
+        shares = minus(elements, drawn(stream, len(elements)))
+        for part in blocks(len(shares), BLOCK):
+            sizes = {"words": part.stop - part.start}
+            run.links.send(peer, Kind.PROOF_SHARES, {"shares": shares[part]}, sizes=sizes, depth=depth)
 
     def coins(count: int) -> Elements:
         words: Elements = run.links.receive(peer, Kind.PROOF_COINS, sizes={"words": count})["coins"]
@@ -121,6 +118,10 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], m
             raise ProtocolViolation(f"{peer} sent a coin that is no coin of a proof")
         return int(word[0])
 
+    def masked_and_masks(rows: slice, cells: slice) -> NDArray[np.int64]:
+        mask = masks.ring((statement.columns, rows.stop - rows.start))
+        return np.vstack([vectors[:, rows] - mask, mask])
+
     # 1: the elements, how often each legal one occurs, and a mask
     f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
     for rows, cells in statement.blocks():
@@ -131,18 +132,15 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], m
     alpha, beta = secrets.randbelow(PRIME), secrets.randbelow(PRIME)
     share(np.array([alpha, beta, alpha * beta % PRIME]))
     # 2: a point outside the table, and random subsets
-    tau, seed = point(lambda value: _legal(value, statement.rows)), coins(_SEED).tobytes()
+    tau, seed = point(statement.is_legal), coins(_SEED).tobytes()
     # 3: inverses, and carries of sums over the subsets
     depth = run.meter.depth
     inverse = statement.inverses(tau)
     for rows, cells in statement.blocks():
         g[cells] = inverses_at(statement, inverse, vectors[:, rows].ravel())
         share(g[cells])
-    of_values = statement.subset_sums(seed, lambda rows, cells: vectors[:, rows].astype(np.int64))
-    of_masks = statement.subset_sums(
-        seed, lambda rows, cells: masks.ring((statement.columns, rows.stop - rows.start))
-    )
-    bits = statement.carries(of_values - of_masks, of_masks).ravel()
+    masked, of_masks = np.split(statement.subset_sums(seed, masked_and_masks), 2, axis=1)
+    bits = statement.carries(masked, of_masks).ravel()
     share(bits)
     # 4: weights
     weights = Stream(coins(_SEED).tobytes())
@@ -153,7 +151,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]], m
     while len(f) > 1:
         depth = run.meter.depth
         share(np.array(ends_of_round(f, g)))
-        r = point(lambda value: value < 2)
+        r = point(_is_end_of_round)
         f, g = fold(f, r), fold(g, r)
     # 6: a hash of all coins
     run.links.send(hub, Kind.PROOF_HASH, {"coins": hashed.digest()})
@@ -180,72 +178,67 @@ def verify(run: Run, session: Session, owner: Party, masked: NDArray[np.int64]) 
 
     `ProtocolViolation` for shares that are no elements of the field, before the next coin is released.
     """
-    hub, statement = run.roster.coordinator, Statement.of(run, session, owner)
 
     def take(count: int) -> Elements:
-        taken = np.empty(count, dtype=np.int64)
+        shares = np.empty(count, dtype=np.int64)
         for part in blocks(count, BLOCK):
             sizes = {"words": part.stop - part.start}
-            taken[part] = run.links.receive(owner, Kind.PROOF_SHARES, sizes=sizes)["shares"]
-        if not valid(taken):
+            shares[part] = run.links.receive(owner, Kind.PROOF_SHARES, sizes=sizes)["shares"]
+        if not valid(shares):
             raise ProtocolViolation(f"{owner} sent a share that is no element of the field")
-        return taken
+        return shares
 
-    def announce(words: Elements) -> None:
+    def release(words: Elements) -> None:
         run.links.send(owner, Kind.PROOF_COINS, {"coins": words}, sizes={"words": len(words)})
 
-    coins = Coins(Stream(run.keys[hub].subkey(Purpose.COINS, session.source.name)), announce)
-    secret = Stream(run.keys[hub].subkey(Purpose.WEIGHTS, session.source.name))
-    shares = _shares(run, statement, take, coins, secret, lambda rows, cells: masked[:, rows], first=True)
-    run.links.send(hub, Kind.PROOF_END, {"shares": np.array(shares)})
+    shares, _ = _follow(run, session, owner, take, release, lambda rows, cells: masked[:, rows])
+    run.links.send(run.roster.coordinator, Kind.PROOF_END, {"shares": np.array(shares)})
 
 
 @step("prove")
-def settle(run: Run, session: Session, owner: Party, masks: Stream) -> None:
+def settle(run: Run, session: Session, owner: Party) -> None:
     """Verify an owner's vectors as the second verifier, the coordinator, who draws their masks.
 
     `ProtocolViolation` if the proof fails. That depends on the owner's vectors and on coins alone, never on
     what is opened.
     """
-    verifier = run.roster.target if owner == session.source else session.source
-    statement = Statement.of(run, session, owner)
+    verifier, masks = session.peer(owner), session.masks(owner)
     stream = Stream(run.keys[owner].subkey(Purpose.PROOF, session.source.name))
-    coins = Coins(Stream(run.keys[verifier].subkey(Purpose.COINS, session.source.name)), lambda words: None)
-    secret = Stream(run.keys[verifier].subkey(Purpose.WEIGHTS, session.source.name))
-
-    def take(count: int) -> Elements:
-        parts = [drawn(stream, part.stop - part.start) for part in blocks(count, BLOCK)]
-        return np.concatenate(parts)
 
     def mask_block(rows: slice, cells: slice) -> NDArray[np.int64]:
-        return masks.ring((statement.columns, rows.stop - rows.start))
+        return masks.ring((session.columns(owner), rows.stop - rows.start))
 
-    own_shares = _shares(run, statement, take, coins, secret, mask_block, first=False)
-    same_coins = run.links.receive(owner, Kind.PROOF_HASH)["coins"] == coins.hashed.digest()
-    other_shares = run.links.receive(verifier, Kind.PROOF_END)["shares"]
-    f, g, claim, checks = (sum(pair) % PRIME for pair in zip(own_shares, map(int, other_shares), strict=True))
-    if not (valid(other_shares) and same_coins and checks == 0 and f * g % PRIME == claim):
+    second, coins = _follow(run, session, owner, partial(drawn, stream), lambda words: None, mask_block)
+    same_coins = run.links.receive(owner, Kind.PROOF_HASH)["coins"] == coins
+    first = run.links.receive(verifier, Kind.PROOF_END)["shares"]
+    f, g, claim, checks = (sum(pair) % PRIME for pair in zip(map(int, first), second, strict=True))
+    if not (valid(first) and same_coins and checks == 0 and f * g % PRIME == claim):
         raise ProtocolViolation(
             f"the proof of {owner}'s vectors failed: {owner}, or {verifier}, which verifies it, does not "
             "follow the protocol. Nobody can know which of the two. Nothing was passed on"
         )
 
 
-def _shares(
+def _follow(
     run: Run,
-    statement: Statement,
+    session: Session,
+    owner: Party,
     take: Callable[[int], Elements],
-    coins: Coins,
-    secret: Stream,
+    release: Callable[[Elements], None],
     ring_block: Callable[[slice, slice], NDArray[np.int64]],
-    *,
-    first: bool,
-) -> Sequence[int]:
-    """Follow the proof as one verifier; return its shares of the last f, g, the claim, and of the checks.
+) -> tuple[Sequence[int], bytes]:
+    """Follow the proof as one verifier.
 
-    `take` returns the next shares, `ring_block` this verifier's shares of a block in the ring. The share of a
-    public constant is the constant at the first verifier, and 0 at the second.
+    `take` returns the next shares, `release` sends coins to the prover, `ring_block` returns this verifier's
+    shares of a block in the ring. The share of a public constant is the constant at the first verifier, and
+    0 at the second. Returns this verifier's shares of the last f, g, the claim, and of the checks; and a hash
+    of all coins.
     """
+    statement, hub = Statement.of(run, session, owner), run.roster.coordinator
+    first = run.roster.me != hub
+    key = run.keys[hub if first else session.peer(owner)]
+    coins = Coins(Stream(key.subkey(Purpose.COINS, session.source.name)), release)
+    secret = Stream(key.subkey(Purpose.WEIGHTS, session.source.name))
     # 1
     f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
     for rows, cells in statement.blocks():
@@ -254,7 +247,7 @@ def _shares(
     counts = take(len(statement.table))
     alpha, beta, gamma = map(int, take(3))
     # 2
-    tau, seed = coins.point(lambda value: _legal(value, statement.rows)), coins.seed()
+    tau, seed = coins.point(statement.is_legal), coins.seed()
     # 3
     for _, cells in statement.blocks():
         g[cells] = take(cells.stop - cells.start)
@@ -263,7 +256,7 @@ def _shares(
     lookup = total(g[: statement.elements]) - dot(counts, statement.inverses(tau))
     offset = statement.offset if first else 0
     ring_sums = statement.in_ring(statement.subset_sums(seed, ring_block) + offset)
-    sums = plus(_field_sums(statement, seed, f), offset)
+    sums = plus(statement.field_sums(seed, f), offset)
     residuals = statement.residuals(sums, bits.reshape(statement.bits), ring_sums).ravel()
     weight, *weights = drawn(secret, 1 + len(residuals)).tolist()
     checks = weight * lookup + dot(np.array(weights, dtype=np.int64), residuals)
@@ -275,43 +268,26 @@ def _shares(
     # 5
     while len(f) > 1:
         at_zero, leading = map(int, take(2))
-        r = coins.point(lambda value: value < 2)
+        r = coins.point(_is_end_of_round)
         claim = (at_zero + r * (claim - 2 * at_zero - leading) + r * r * leading) % PRIME
         f, g = fold(f, r), fold(g, r)
     # 6
-    return int(f[0]), int(g[0]), claim % PRIME, checks % PRIME
+    return (int(f[0]), int(g[0]), claim % PRIME, checks % PRIME), coins.hashed.digest()
+
+
+def _is_end_of_round(r: int) -> bool:
+    """Return whether a coin would show the prover's values at an end of a round, 0 or 1."""
+    return r < 2
 
 
 def _weigh(statement: Statement, g: Elements, stream: Stream) -> tuple[int, int]:
     """Multiply g by weights, in place; return the sum of the elements' weights, and the mask's, not 0."""
     weight_sum = 0
-    for part in (
-        *(cells for _, cells in statement.blocks()),
-        slice(statement.elements, statement.length - 1),
-    ):
-        for inner in blocks(part.stop - part.start, BLOCK):
-            at = slice(part.start + inner.start, part.start + inner.stop)
-            weights = drawn(stream, at.stop - at.start)
-            g[at] = times(g[at], weights)
-            weight_sum += total(weights) if at.start < statement.elements else 0
+    for part in blocks(statement.length - 1, BLOCK):
+        weights = drawn(stream, part.stop - part.start)
+        g[part] = times(g[part], weights)
+        weight_sum += total(weights[: max(0, statement.elements - part.start)])
     while (last := int(drawn(stream, 1)[0])) == 0:
         pass
     g[-1] = int(g[-1]) * last % PRIME
     return weight_sum, last
-
-
-def _field_sums(statement: Statement, seed: bytes, f: Elements) -> Elements:
-    """Add up shares of elements over each random subset: (κ, columns)."""
-
-    def halves(rows: slice, cells: slice) -> NDArray[np.int64]:
-        block = statement.block_of(f, cells)
-        return np.vstack([block & ((1 << 31) - 1), block >> 31])
-
-    sums = statement.subset_sums(seed, halves)  # below 2^62: no sum wraps
-    low, high = reduced(sums[:, : statement.columns]), reduced(sums[:, statement.columns :])
-    return plus(low, scaled(high, 1 << 31))
-
-
-def _legal(value: int, rows: int) -> bool:
-    """Return whether an element of the field stands for a rank."""
-    return value < rows or value > PRIME - rows

@@ -94,12 +94,23 @@ class Session:
     def __init__(self, run: Run, source: Party, computation: Computation) -> None:
         self.source, self.shape = source, computation.shape(source)
         run.links.dimensions["ring_bytes"] = width_of(computation.bounds.result)  # the same at all parties
+        sizes = (self.shape.m_source, self.shape.m_target)
+        columns = sum(sizes) - 1 if computation.operation == "differences" else max(sizes)
+        #: Rows of a block, which are as many ring elements as fit in the bytes of a block.
+        self.cut = max(1, run.block_bytes // (8 * columns))
+        self._run = run
         parties = (run.roster.coordinator, run.roster.target, source)
-        self._block_bytes = run.block_bytes
         self._communicator = LinkCommunicator(run.links, parties, run.roster.me, self.shape)
         self._zeros = zero_streams(run, parties, Purpose.ZERO)
         self._mask_keys: dict[Party, bytes] = {}
-        self._run = run
+
+    def peer(self, owner: Party) -> Party:
+        """Return the other data party."""
+        return self._run.roster.target if owner == self.source else self.source
+
+    def columns(self, owner: Party) -> int:
+        """Return how many vectors a data party has."""
+        return self.shape.m_source if owner == self.source else self.shape.m_target
 
     def masks(self, peer: Party) -> Stream:
         """Return the stream of masks shared with a peer, from its beginning: a proof draws them again."""
@@ -107,17 +118,13 @@ class Session:
             self._mask_keys[peer] = self._run.keys[peer].subkey(Purpose.MASK, self.source.name)
         return Stream(self._mask_keys[peer])
 
-    def rows(self, columns: int) -> int:
-        """Return how many rows of so many ring elements a block has; the same at all parties."""
-        return max(1, self._block_bytes // (8 * columns))
-
     def shared(self, share: np.ndarray) -> Any:
         """Return the ``ArithmeticSharedTensor`` of which this party's additive share mod 2^64 is `share`."""
         return ct.ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
 
-    def absent(self, columns: int, rows: int) -> Any:
-        """Return the tensor of a value of which this party's additive share is zero (stored once)."""
-        zero = torch.zeros(1, dtype=torch.int64).expand(columns, rows)
+    def absent(self, owner: Party, rows: int) -> Any:
+        """Return the tensor of a block of another party's values of which this party's share is zero."""
+        zero = torch.zeros(1, dtype=torch.int64).expand(self.columns(owner), rows)  # stored once
         return ct.ArithmeticSharedTensor.from_shares(zero, precision=0)
 
     def rerandomised(self, value: Any) -> Any:

@@ -28,7 +28,6 @@ from mpc_spearman.arrays import blocks, parts
 from mpc_spearman.engines import ring
 from mpc_spearman.engines.differences import Squares, shuffled
 from mpc_spearman.engines.mpc.session import LinkCommunicator, Session, opened
-from mpc_spearman.parties import Party
 from mpc_spearman.run import Run, step
 from mpc_spearman.wire.channel import MAX_QUEUED
 from mpc_spearman.wire.keys import Stream
@@ -50,19 +49,16 @@ def multiply_vectors(
     (m_A, m_B), modulo 2^64. The peer's masked values are kept in `received`, if it is given.
     """
     shape, is_source = session.shape, run.roster.me == session.source
-    peer, other_columns = (
-        (run.roster.target, shape.m_target) if is_source else (session.source, shape.m_source)
-    )
-    masks = session.masks(run.roster.coordinator)
+    peer, masks = session.peer(run.roster.me), session.masks(run.roster.coordinator)
     total = np.zeros((shape.m_source, shape.m_target), dtype=np.int64)
     sent: deque[tuple[np.ndarray, np.ndarray]] = deque()
-    cut = session.rows(max(shape.m_source, shape.m_target))
-    unsent, depth = parts(vectors, cut), run.meter.depth
-    for rows in blocks(shape.n, cut):
+    unsent, depth = parts(vectors, session.cut), run.meter.depth
+    for rows in blocks(shape.n, session.cut):
         for _, values in islice(unsent, _AHEAD - len(sent)):
-            sent.append((values, share_block(run, session, peer, values, masks, depth)))
-        (values, mask), other = sent.popleft(), session.absent(other_columns, rows.stop - rows.start)
-        masked = other.share.numpy() + receive_block(run, session, peer, rows.stop - rows.start)
+            sent.append((values, share_block(run, session, values, masks, depth)))
+        values, mask = sent.popleft()
+        zero = session.absent(peer, rows.stop - rows.start)
+        masked = zero.share.numpy() + receive_block(run, session, rows.stop - rows.start)
         if received is not None:
             received[:, rows] = masked
         total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
@@ -71,42 +67,38 @@ def multiply_vectors(
 
 
 @step("share")
-def share_block(
-    run: Run, session: Session, peer: Party, values: np.ndarray, masks: Stream, depth: int
-) -> np.ndarray:
+def share_block(run: Run, session: Session, values: np.ndarray, masks: Stream, depth: int) -> np.ndarray:
     """Share a block of this party's values and send the peer its copy; returns the mask, (m, rows)."""
     mask = masks.ring(values.shape)
     block, sizes = session.shared(values - mask).share.numpy(), session.shape.sizes(rows=values.shape[1])
     # A masked block depends on no block of the peer, so all of them together count as one round: `depth`.
-    run.links.send(peer, Kind.MASKED, {"block": block}, sizes=sizes, depth=depth)
+    run.links.send(session.peer(run.roster.me), Kind.MASKED, {"block": block}, sizes=sizes, depth=depth)
     return mask
 
 
 @step("share")
-def receive_block(run: Run, session: Session, peer: Party, rows: int) -> np.ndarray:
+def receive_block(run: Run, session: Session, rows: int) -> np.ndarray:
     """Receive the peer's masked block: the copy that replication needs."""
-    values = run.links.receive(peer, Kind.MASKED, sizes=session.shape.sizes(rows=rows))
-    block: np.ndarray = values["block"]
+    sizes, peer = session.shape.sizes(rows=rows), session.peer(run.roster.me)
+    block: np.ndarray = run.links.receive(peer, Kind.MASKED, sizes=sizes)["block"]
     return block
 
 
 @step("multiply")
 def multiply_masks(run: Run, session: Session) -> np.ndarray:
     """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank."""
-    columns = (session.shape.m_source, session.shape.m_target)
-    total = np.zeros(columns, dtype=np.int64)
-    for rows, x, y in shared_masks(run, session, max(columns)):
+    total = np.zeros((session.shape.m_source, session.shape.m_target), dtype=np.int64)
+    for rows, x, y in shared_masks(run, session):
         total += ring.matmul(x.share.numpy(), y.share.numpy())
         run.tick(rows.stop, session.shape.n)
     return total
 
 
-def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[slice, Any, Any]]:
-    """Yield the coordinator's shares of X and Y, in blocks of rows as for a table of so many columns."""
-    source, shape = session.source, session.shape
-    owners = ((source, shape.m_source), (run.roster.target, shape.m_target))
-    masks = [(session.masks(owner), m) for owner, m in owners]
-    for rows in blocks(shape.n, session.rows(columns)):
+def shared_masks(run: Run, session: Session) -> Iterator[tuple[slice, Any, Any]]:
+    """Yield the rows of each block, and the coordinator's shares of X and Y in them."""
+    owners = (session.source, run.roster.target)
+    masks = [(session.masks(owner), session.columns(owner)) for owner in owners]
+    for rows in blocks(session.shape.n, session.cut):
         x, y = (session.shared(stream.ring((m, rows.stop - rows.start))) for stream, m in masks)
         yield rows, x, y
 
@@ -114,18 +106,15 @@ def shared_masks(run: Run, session: Session, columns: int) -> Iterator[tuple[sli
 @step("share")
 def open_differences(run: Run, session: Session, vectors: np.ndarray) -> None:
     """Share a data party's ranks, int32 (m, n), shuffled, and open the basis of differences."""
-    source, shape = session.source, session.shape
-    is_source = run.roster.me == source
-    vectors = shuffled(run, source, vectors)
-    masks = session.masks(run.roster.coordinator)
-    other_columns = shape.m_target if is_source else shape.m_source
-    for rows, values in parts(vectors, session.rows(shape.m_source + shape.m_target - 1)):
-        shares = session.shared(values - masks.ring(values.shape))
-        other = session.absent(other_columns, values.shape[1])
-        x, y = (shares, other) if is_source else (other, shares)
+    me, masks = run.roster.me, session.masks(run.roster.coordinator)
+    for rows, values in parts(shuffled(run, session.source, vectors), session.cut):
+        x = session.shared(values - masks.ring(values.shape))
+        y = session.absent(session.peer(me), values.shape[1])
+        if me != session.source:
+            x, y = y, x
         with run.meter.phase("reveal"):
             session.reveal(_basis(session, x, y))
-        run.tick(rows.stop, shape.n)
+        run.tick(rows.stop, session.shape.n)
 
 
 @step("reveal")
@@ -133,7 +122,7 @@ def square_differences(run: Run, session: Session) -> np.ndarray:
     """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B)."""
     shape = session.shape
     squares = Squares(shape.m_source, shape.m_target, shape.n)
-    for rows, x, y in shared_masks(run, session, shape.m_source + shape.m_target - 1):
+    for rows, x, y in shared_masks(run, session):
         opened = session.reveal(_basis(session, x, y))
         with run.meter.phase("multiply"):
             squares.add_basis(opened)
@@ -160,7 +149,6 @@ def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.nd
     `terms` are this party's, of the sessions it takes part in. The coordinator could simulate all that it
     receives, given the total alone (docs/protocol.md, "Several sources").
     """
-    total, *others = [session.rerandomised(session.shared(term)) for session, term in terms]
-    for other in others:
-        total = total + other
-    return opened(total, LinkCommunicator(run.links, run.roster.parties, run.roster.me, None))
+    values = [session.rerandomised(session.shared(term)) for session, term in terms]
+    communicator = LinkCommunicator(run.links, run.roster.parties, run.roster.me, None)
+    return opened(sum(values[1:], values[0]), communicator)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.arrays import blocks
 from mpc_spearman.engines import ring
-from mpc_spearman.engines.mpc.field import Elements, element, inverses, minus, plus, times
+from mpc_spearman.engines.mpc.field import PRIME, Elements, element, inverses, minus, plus, reduced, times
 from mpc_spearman.engines.mpc.session import Session
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
@@ -40,10 +39,8 @@ class Statement:
     @classmethod
     def of(cls, run: Run, session: Session, owner: Party) -> Statement:
         """Return what is proved about an owner's vectors in a source's session."""
-        shape = session.shape
-        columns = shape.m_source if owner == session.source else shape.m_target
-        cut = session.rows(max(shape.m_source, shape.m_target))
-        return cls(shape.n, columns, cut, 8 * run.links.dimensions["ring_bytes"])
+        width = 8 * run.links.dimensions["ring_bytes"]
+        return cls(session.shape.n, session.columns(owner), session.cut, width)
 
     @property
     def elements(self) -> int:
@@ -80,6 +77,10 @@ class Statement:
         """The legal elements, (2n − 1,)."""
         return np.arange(1 - self.rows, self.rows, dtype=np.int64)
 
+    def is_legal(self, value: int) -> bool:
+        """Return whether an element of the field stands for a legal element."""
+        return value < self.rows or value > PRIME - self.rows
+
     def inverses(self, tau: int) -> Elements:
         """Return 1/(τ − v) for each legal element v."""
         return inverses(minus(np.full(len(self.table), tau), element(self.table)))
@@ -88,11 +89,6 @@ class Statement:
         """Yield the rows of each block, and where its elements are among all: feature by feature."""
         for rows in blocks(self.rows, self.cut):
             yield rows, slice(rows.start * self.columns, rows.stop * self.columns)
-
-    def block_of(self, values: NDArray[Any], cells: slice) -> NDArray[Any]:
-        """Return a block of elements, (columns, rows of the block)."""
-        block: NDArray[Any] = values[cells].reshape(self.columns, -1)
-        return block
 
     def subset_sums(
         self, seed: bytes, block: Callable[[slice, slice], NDArray[np.int64]]
@@ -103,6 +99,17 @@ class Statement:
             chosen = _bits(subsets.ring((rows.stop - rows.start,)), SUBSETS)
             sums = sums + ring.matmul(chosen, block(rows, cells), bound=1)
         return sums
+
+    def field_sums(self, seed: bytes, shares: Elements) -> Elements:
+        """Add up shares of all elements over each random subset, in the field: (κ, columns)."""
+
+        def halves(rows: slice, cells: slice) -> NDArray[np.int64]:
+            block = shares[cells].reshape(self.columns, -1)
+            return np.vstack([block & ((1 << 31) - 1), block >> 31])
+
+        sums = self.subset_sums(seed, halves)  # below 2^62: no sum wraps
+        low, high = reduced(sums[:, : self.columns]), reduced(sums[:, self.columns :])
+        return plus(low, times(high, 1 << 31))
 
     def carries(self, masked: NDArray[np.int64], masks: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bits, shape `bits`, of sums of masked elements and of masks, each (κ, columns)."""
@@ -124,19 +131,14 @@ class Statement:
         `ring_sums` the sums of its shares in the ring.
         """
         if self.limbs == 1:
-            return plus(minus(sums, ring_sums), scaled(bits[0], 1 << self.width))[None]
+            return plus(minus(sums, ring_sums), times(bits[0], 1 << self.width))[None]
         high = np.zeros_like(sums)
         for j, bit in enumerate(bits[2:]):
-            high = plus(high, scaled(bit, 1 << j))
-        low = minus(plus(minus(sums, ring_sums & _LOW), scaled(bits[0], 1 << 32)), scaled(high, 1 << 32))
+            high = plus(high, times(bit, 1 << j))
+        low = minus(plus(minus(sums, ring_sums & _LOW), times(bits[0], 1 << 32)), times(high, 1 << 32))
         return np.stack(
-            [low, plus(minus(minus(high, ring_sums >> 32 & _LOW), bits[0]), scaled(bits[1], 1 << 32))]
+            [low, plus(minus(minus(high, ring_sums >> 32 & _LOW), bits[0]), times(bits[1], 1 << 32))]
         )
-
-
-def scaled(values: Elements, factor: int) -> Elements:
-    """Multiply elements by a factor."""
-    return times(values.ravel(), factor).reshape(values.shape)
 
 
 def _bits(words: NDArray[np.int64], count: int) -> NDArray[np.int64]:

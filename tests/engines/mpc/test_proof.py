@@ -77,9 +77,9 @@ def test_many_blocks_and_bits_of_wide_sums(in_eight_bytes):
 def proving(monkeypatch: Any, change: Callable[[np.ndarray], np.ndarray], party: str = "A") -> None:
     """Let a party prove other vectors than it has shared."""
 
-    def prove(run: Any, its_session: Any, vectors: np.ndarray, masks: Any) -> None:
+    def prove(run: Any, session: Any, vectors: np.ndarray) -> None:
         lie = run.roster.me.name == party
-        proof.prove(run, its_session, change(vectors) if lie else vectors, masks)
+        proof.prove(run, session, change(vectors) if lie else vectors)
 
     monkeypatch.setattr(engine, "prove", prove)
 
