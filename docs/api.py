@@ -7,43 +7,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import generated
 import griffe
 
 from mpc_spearman import _HOME
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path(__file__).with_name("api.md")
-INTRODUCTION = """\
-# Public API
-
-<!-- made by: python docs/api.py -->
-
-Everything that `import mpc_spearman` offers. Other modules may change in any version. The docstrings
-(`help(mpc_spearman.correlate)`) describe parameters, errors and who learns what.
-A `PlanSource` is a plan: a path, the content of a YAML file as a mapping, or a `Plan`.
-"""
 
 
-def page() -> str:
-    """Return the page: each public name, its signature and the beginning of its docstring."""
+def filled(text: str) -> str:
+    """Return the page with each public name, its signature and the beginning of its docstring."""
     package = griffe.load("mpc_spearman", search_paths=[ROOT])
-    parts = [INTRODUCTION]
-    for name, module in sorted(_HOME.items(), key=lambda item: item[0].lower()):
-        parts.append(f"## {name}\n\n{_described(package[f'{module}.{name}'])}")
-    return "\n".join(parts) + "<!-- end of what is made -->\n"
+    names = sorted(_HOME.items(), key=lambda item: item[0].lower())
+    parts = (f"\n## {name}\n\n{_described(package[f'{module}.{name}'])}" for name, module in names)
+    return generated.filled(text, "api.py", lambda place: "\n".join(parts))
 
 
 def _described(member: griffe.Object | griffe.Alias) -> str:
     """Return a function's signature and summary, or a class's summary and what it offers."""
     if isinstance(member, griffe.Alias):
         member = member.final_target
-    summary = _summary(member)
-    if member.is_class:
-        lines = [f"- `{_call(part)}`: {_summary(part)}" for part in member.members.values() if _public(part)]
-        return "\n".join([summary, "", *lines, ""]) if lines else f"{summary}\n"
     if member.is_function:
-        return f"```text\n{_call(member)}\n```\n\n{summary}\n"
-    return f"{summary}\n"
+        return f"```text\n{_call(member)}\n```\n\n{_summary(member)}"
+    offers = [f"- `{_call(part)}`: {_summary(part)}" for part in member.members.values() if _public(part)]
+    return "\n".join([_summary(member), "", *offers] if member.is_class and offers else [_summary(member)])
 
 
 def _public(part: griffe.Object | griffe.Alias) -> bool:
@@ -57,9 +45,8 @@ def _call(part: griffe.Object | griffe.Alias) -> str:
 
 
 def _summary(part: griffe.Object | griffe.Alias) -> str:
-    text = part.docstring.value if part.docstring else ""
-    return " ".join(text.partition("\n\n")[0].split()).replace("``", "`")
+    return generated.with_links(part.docstring.value if part.docstring else "")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    generated.update(PAGE, filled)

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import generated
+
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "results.md")
 BLOCK = re.compile(r"(<!-- first (\d+) lines of: (.+?) -->\n+```\n).*?(?=^```$)", re.M | re.S)
@@ -31,13 +33,13 @@ def printed(command: str) -> str:
 def filled(text: str, printed: Callable[[str], str] = printed) -> str:
     """Return a page's text with the lines that its commands print now."""
 
-    def block(found: re.Match[str]) -> str:
-        lines = printed(found[3]).splitlines()[: int(found[2])]
-        return found[1] + "".join(f"{line.rstrip()}\n" for line in lines)
+    def block(match: re.Match[str]) -> str:
+        lines = printed(match[3]).splitlines()[: int(match[2])]
+        return match[1] + "".join(f"{line.rstrip()}\n" for line in lines)
 
     return BLOCK.sub(block, text)
 
 
 if __name__ == "__main__":
     for page in PAGES:
-        page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+        generated.update(page, filled)

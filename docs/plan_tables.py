@@ -5,11 +5,11 @@ They come from the description of each key, where it is declared (`mpc_spearman.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_origin
 
+import generated
 from pydantic import BaseModel, Discriminator
 from pydantic.fields import FieldInfo
 
@@ -20,10 +20,6 @@ from mpc_spearman.config.plan import LOCAL
 from mpc_spearman.config.wording import choices, dotted, keys, model_in
 
 PAGE = Path(__file__).with_name("plan.md")
-BLOCK = re.compile(
-    r"(<!-- made by: python docs/plan_tables.py \((\w+)\) -->\n).*?(<!-- end of what is made -->)", re.S
-)
-
 Keys = dict[str, FieldInfo]
 #: The keys that most plans and local files have.
 FIRST = (
@@ -49,17 +45,14 @@ def tables() -> dict[str, Keys]:
     policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
     of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
     table = {key: party.pop(key) for key in [*party] if key.partition(".")[0] == "table"}
-    found = {
+    by_place = {
         "shared": {key: field for key, field in run.items() if key not in here} | names,
         "party": table | party | of_hosts,
         "policy": policy,
         "host": {key: run[key] for key in run if key in here},
     }
-    everything = {key: field for part in found.values() for key, field in part.items()}
-    rest = {
-        name: {key: field for key, field in part.items() if key not in FIRST} for name, part in found.items()
-    }
-    return {"first": {key: everything[key] for key in FIRST}, **rest}
+    first = {key: keys.pop(key) for key in FIRST for keys in by_place.values() if key in keys}
+    return {"first": first, **by_place}
 
 
 def code(value: object) -> str:
@@ -85,23 +78,19 @@ def allowed(field: FieldInfo) -> str:
     return f"{words}, or {others}" if words and mapping else words or others
 
 
-def linked_meaning(field: FieldInfo) -> str:
-    """Return a key's description, with the pages that it names as links."""
-    return re.sub(r"docs/([\w-]+)\.md(#[\w-]+)?", r"[\1](\1.md\2)", meaning(field))
-
-
 def filled(text: str) -> str:
     """Return the page with the tables of the code."""
-    made = tables()
+    keys_by_place = tables()
 
-    def block(found: re.Match[str]) -> str:
+    def table(place: str) -> str:
         lines = ["| key | default | allowed | meaning |", "|---|---|---|---|"]
-        for key, field in made[found[2]].items():
-            lines += [f"| `{key}` | {default(field)} | {allowed(field)} | {linked_meaning(field)} |"]
-        return found[1] + "\n".join(lines) + f"\n{found[3]}"
+        for key, field in keys_by_place[place].items():
+            described = generated.with_links(meaning(field))
+            lines += [f"| `{key}` | {default(field)} | {allowed(field)} | {described} |"]
+        return "\n".join(lines)
 
-    return BLOCK.sub(block, text)
+    return generated.filled(text, "plan_tables.py", table)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    generated.update(PAGE, filled)

@@ -6,12 +6,13 @@ through. A test compares them with the page.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import get_args
+
+import generated
 
 from mpc_spearman import learnt, load_plan
 from mpc_spearman.config import Estimator, Grant, OpenedTo, Plan, Protocol, Reveal, least
@@ -20,25 +21,38 @@ from mpc_spearman.levels.view import statements
 from mpc_spearman.wire.kinds import place
 
 PAGE = Path(__file__).with_name("who_learns_what.md")
-BEGIN = "<!-- made by: python docs/who_learns_what.py -->"
-END = "<!-- end of what is made -->"
-
 NAMES = {"coordinator": "C", "target": "B", "source": "A"}
 
-# (protocol, estimator, what `results` grants the receiver, opened_to, top, alignment, precision, the source's
-# noise, the target's noise, proofs, who adjusts), and a set of such.
+#: A value for each of `SETTINGS`, and a set of such.
 Choice = tuple[str, ...]
-SETTINGS = (
-    *(get_args(kind) for kind in (Protocol, Estimator, Grant, OpenedTo)),
-    ("", "3"),
-    ("same", "intersect"),
-    ("statistical", "exact"),
-    ("results", "inputs"),
-    ("results", "inputs"),
-    ("", "proofs"),
-    ("", "A", "B", "AB"),
-)
-#: By whom of these adjusts where something is learnt: how a cell says it.
+Choices = set[Choice]
+#: What plans differ in besides the level, each with its values; "grant" is what the receiver is granted, and
+#: "adjusting" are the parties that adjust.
+SETTINGS = {
+    "protocol": get_args(Protocol),
+    "estimator": get_args(Estimator),
+    "grant": get_args(Grant),
+    "opened_to": get_args(OpenedTo),
+    "top": ("", "3"),
+    "alignment": ("same", "intersect"),
+    "precision": ("statistical", "exact"),
+    "A's noise": ("results", "inputs"),
+    "B's noise": ("results", "inputs"),
+    "proofs": ("", "proofs"),
+    "adjusting": ("", "A", "B", "AB"),
+}
+#: How a cell says that a setting has one value.
+PHRASES = {
+    "protocol": "if `{}`",
+    "estimator": "if `{}`",
+    "grant": "if granted `{}`",
+    "opened_to": "if opened to the {}",
+    "alignment": "if `{}`",
+    "precision": "if `{}`",
+    "A's noise": "if A has `noise: {}`",
+    "B's noise": "if B has `noise: {}`",
+}
+#: How a cell says who of these adjusts.
 ADJUST = {
     frozenset({"A", "AB"}): "if A has `adjust`",
     frozenset({"B", "AB"}): "if B has `adjust`",
@@ -47,44 +61,38 @@ ADJUST = {
     frozenset({"", "A"}): "if B has no `adjust`",
     frozenset({""}): "if nobody has `adjust`",
 }
-Choices = set[Choice]
 
 
-def plans(level: str, role: str) -> tuple[tuple[Choice, Plan], ...]:
+def plans(level: str, role: str) -> list[tuple[Choice, Plan]]:
     """Return each valid plan of a level, for every choice that concerns a role."""
     return _plans(level, "sources" if role == "source" else "target")
 
 
 @cache
-def _plans(level: str, receiver: str) -> tuple[tuple[Choice, Plan], ...]:
-    return tuple(_valid_plans(level, receiver))
+def _plans(level: str, receiver: str) -> list[tuple[Choice, Plan]]:
+    return list(_valid_plans(level, receiver))
 
 
 def _valid_plans(level: str, receiver: str) -> Iterator[tuple[Choice, Plan]]:
-    for choice in product(*SETTINGS):
-        plain = choice[7:10] == ("results", "results", "")
-        if not plain and (level not in ("coefficients", "strengths") or choice[10]):
+    for choice in product(*SETTINGS.values()):
+        protocol, estimator, grant, opened_to, top, alignment, precision, *noise, proofs, adjusting = choice
+        plain = (*noise, proofs) == ("results", "results", "")
+        if not plain and (level not in ("coefficients", "strengths") or adjusting):
             continue  # not even to be read: that takes most of the time
+        source, target = (
+            {"name": name, "noise": where, "adjust": ["age"] * (name in adjusting)}
+            for name, where in zip("AB", noise, strict=True)
+        )
         plan = {
-            "protocol": choice[0],
+            "protocol": protocol,
             "reveal": level,
-            "estimator": choice[1],
-            "results": {receiver: choice[2], "precision": choice[6]},
-            "opened_to": choice[3],
-            "top": int(choice[4]) if choice[4] else None,
-            "alignment": choice[5],
-            "proofs": bool(choice[9]),
-            "parties": {
-                "coordinator": {"name": NAMES["coordinator"]},
-                "target": {
-                    "name": NAMES["target"],
-                    "noise": choice[8],
-                    "adjust": ["age"] * ("B" in choice[10]),
-                },
-                "sources": [
-                    {"name": NAMES["source"], "noise": choice[7], "adjust": ["age"] * ("A" in choice[10])}
-                ],
-            },
+            "estimator": estimator,
+            "results": {receiver: grant, "precision": precision},
+            "opened_to": opened_to,
+            "top": int(top) if top else None,
+            "alignment": alignment,
+            "proofs": bool(proofs),
+            "parties": {"coordinator": {"name": "C"}, "target": target, "sources": [source]},
         }
         try:
             yield choice, load_plan(plan)
@@ -94,7 +102,7 @@ def _valid_plans(level: str, receiver: str) -> Iterator[tuple[Choice, Plan]]:
 
 def levels() -> list[str]:
     """List the levels that can be run, weakest privacy first."""
-    return [level for level in get_args(Reveal) if any(plans(level, "target"))]
+    return [level for level in get_args(Reveal) if plans(level, "target")]
 
 
 def facts(role: str) -> dict[tuple[str, str, str], dict[str, str]]:
@@ -122,47 +130,50 @@ def cell(choices: Choices, every: Choices) -> str:
     """Say under which of the valid choices something is learnt."""
     if choices in (set(), every):
         return "yes" if choices else "–"
-    values = [{choice[i] for choice in choices} for i in range(len(SETTINGS))]
+    values = [set(values) for values in zip(*choices, strict=True)]
     if choices != set(product(*values)) & every:
         raise ValueError("several settings decide together: a cell cannot say that")
-    phrases = {
-        0: lambda protocol: f"if `{protocol}`",
-        1: lambda estimator: f"if `{estimator}`",
-        2: lambda grants: f"if granted `{grants}`",
-        3: lambda party: f"if opened to the {party}",
-        4: lambda top: "with `top`" if top else "without `top`",
-        5: lambda alignment: f"if `{alignment}`",
-        6: lambda precision: f"if `{precision}`",
-        7: lambda noise: f"if A has `noise: {noise}`",
-        8: lambda noise: f"if B has `noise: {noise}`",
-        9: lambda proofs: f"{'with' if proofs else 'without'} `proofs`",
-    }
+    by_setting = dict(zip(SETTINGS, values, strict=True))
+    possible = dict(zip(SETTINGS, map(set, zip(*every, strict=True)), strict=True))
     # What is not combined above, or follows, is not said: noise on inputs and adjusting imply an estimator.
-    implied = set[int]()
-    if {"inputs"} in values[7:9] or values[9] == {"proofs"}:
-        implied |= {10} if values[9] == {"proofs"} else {1, 6, 10}
-    if "" not in values[10]:
-        implied |= {1, 7, 8, 9}
-    parts = [
-        ADJUST[frozenset(settings)]
-        if i == 10
-        else phrases[i](least(settings) if i == 2 else "".join(settings))
-        for i, settings in enumerate(values)
-        if settings != {choice[i] for choice in every} and i not in implied
-    ]
-    return ", ".join(parts)
+    implied = set[str]()
+    if by_setting["proofs"] == {"proofs"}:
+        implied |= {"adjusting"}
+    elif {"inputs"} in (by_setting["A's noise"], by_setting["B's noise"]):
+        implied |= {"estimator", "precision", "adjusting"}
+    if "" not in by_setting["adjusting"]:
+        implied |= {"estimator", "A's noise", "B's noise", "proofs"}
+    return ", ".join(
+        phrase(setting, values)
+        for setting, values in by_setting.items()
+        if values != possible[setting] and setting not in implied
+    )
+
+
+def phrase(setting: str, values: set[str]) -> str:
+    """Say that a setting has one of these values."""
+    if setting in ("top", "proofs"):
+        return f"{'without' if values == {''} else 'with'} `{setting}`"
+    if setting == "adjusting":
+        return ADJUST[frozenset(values)]
+    return PHRASES[setting].format(least(values) if setting == "grant" else "".join(values))
+
+
+def filled(text: str) -> str:
+    """Return the page with the tables of the code."""
+    return generated.filled(text, "who_learns_what.py", lambda place: tables())
 
 
 def tables() -> str:
-    """Make the Markdown that stands between `BEGIN` and `END`."""
-    known = {role: facts(role) for role in NAMES}
+    """Return what each role learns, and what owners state, as Markdown."""
+    by_role = {role: facts(role) for role in NAMES}
     always = {
         role: {key[0] for key, cells in rows.items() if set(cells.values()) == {"yes"}}
-        for role, rows in known.items()
+        for role, rows in by_role.items()
     }
     common = set.intersection(*always.values())
     lines = []
-    for role, rows in known.items():
+    for role, rows in by_role.items():
         lines += [
             f"**{NAMES[role]}, the {role}**, learns | from | "
             + " | ".join(f"`{level}`" for level in levels())
@@ -175,7 +186,7 @@ def tables() -> str:
         ]
         lines += [""]
     lines += _stated()
-    shared = dict.fromkeys(what for rows in known.values() for what, _, _ in rows if what in common)
+    shared = dict.fromkeys(what for rows in by_role.values() for what, _, _ in rows if what in common)
     lines += ["At every level, every party also learns " + "; ".join(shared) + "."]
     return "\n".join(lines)
 
@@ -185,10 +196,11 @@ def _stated() -> list[str]:
     whole, used = dict[str, None](), dict[str, None]()
     for level, role in product(levels(), NAMES):
         for choice, plan in plans(level, role):
-            if choice[6] == "statistical":
+            if "statistical" in choice:
                 for owner in ("A", "B"):
-                    for found, facts in zip((whole, used), statements(plan, owner), strict=True):
-                        found |= dict.fromkeys(facts)
+                    of_table, of_rows = statements(plan, owner)
+                    whole |= dict.fromkeys(of_table)
+                    used |= dict.fromkeys(of_rows)
     return [
         "Without noise an owner states about its columns, of all rows of its table, whichever a run uses:",
         "",
@@ -201,16 +213,5 @@ def _stated() -> list[str]:
     ]
 
 
-def main() -> int:
-    """Put the tables into the page; return 1 if it has no place for them."""
-    before, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        print(f"{PAGE} has no lines {BEGIN} and {END}", file=sys.stderr)
-        return 1
-    PAGE.write_text(f"{before}{BEGIN}\n{tables()}\n{END}{after}", encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    generated.update(PAGE, filled)

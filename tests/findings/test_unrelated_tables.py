@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import math
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +19,7 @@ from mpc_spearman.findings.sections import chance, with_error
 from mpc_spearman.results import saved, terminal
 from mpc_spearman.results.result import Result
 from support.made_results import costs, page
-from support.pages import ROOT, script
+from support.pages import script
 
 KINDS = [
     ("coefficients", {}),
@@ -33,10 +31,8 @@ KINDS = [
 
 
 @pytest.fixture(scope="module")
-def claims() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    yield script("benchmarks/headlines.py")
-    sys.path.remove(str(ROOT / "benchmarks"))
+def claims() -> ModuleType:
+    return script("benchmarks/headlines.py")
 
 
 def printed(findings: Findings) -> str:
