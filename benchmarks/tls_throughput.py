@@ -28,8 +28,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mpc_spearman.config import load_plan
 from mpc_spearman.identity import Identity
 from mpc_spearman.levels.view import VIEW
+from mpc_spearman.network.connections import Sockets, receive_exactly
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.sockets import Sockets, receive_exactly
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.kinds import Kind

@@ -12,9 +12,9 @@ from mpc_spearman.launch.meeting_point import MeetingPoint, party_signer
 from mpc_spearman.launch.pipe import Supervisor
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Settings
+from mpc_spearman.network.connections import Sockets
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Roster
 from mpc_spearman.version import __version__

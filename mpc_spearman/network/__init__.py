@@ -8,9 +8,9 @@
     A ════ links, directly, where B or A has `listen` ════ B
     A ──── links, forwarded by C: bytes under TLS of A and B, inside the TLS of each with C ──── B
 
-From the bottom: `addresses` (dialling, also through an HTTP proxy), `nested` and `tls` (which party is at the
-other end), `handshake` (how a connection begins, and how many unknown callers may wait), `sockets` (the bytes
-of the run), `forwarding`, `attempt` (one attempt of all parties to connect and agree), `control` (a party's
+From the bottom: `addresses` (dialling, also through an HTTP proxy), `connections` (the bytes of the run),
+`tls` (which party is at the other end), `handshake` (how a connection begins, and how many unknown callers
+may wait), `forwarding`, `attempt` (one attempt of all parties to connect and agree), `control` (a party's
 connection to the coordinator while they meet), and `meeting` with its two sides, `data_party` and
 `coordinator`. A party may leave the meeting and join it again.
 """

@@ -18,22 +18,23 @@ from __future__ import annotations
 import hmac
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from mpc_spearman.errors import NetworkError, PeerTimeout, Unreachable
-from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.addresses import Address, dial
+from mpc_spearman.network.connections import Connection, Sockets, close_now
 from mpc_spearman.network.forwarding import Forwarding
-from mpc_spearman.network.handshake import Answer, Greeting, Use, answer_call, call, greet, let_in
-from mpc_spearman.network.nested import Connection
-from mpc_spearman.network.sockets import Sockets
+from mpc_spearman.network.handshake import Answer, Greeting, Use, answer_call, greet, let_in
 from mpc_spearman.network.tls import Closed, Tls
 from mpc_spearman.parties import Party, Roster
 from mpc_spearman.wire.meter import FORWARDED
 
 DIRECT = "direct"
+# Seconds between two calls of a party that does not take a connection yet.
+_RETRY = 0.2
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,7 @@ class Attempt:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for connection in (*self._sending.values(), *self._receiving.values()):
-            with suppress(OSError):
-                connection.shutdown(2)
-            connection.close()
+        close_now(*self._sending.values(), *self._receiving.values())
         if self._forwarding is not None:
             self._forwarding.close()
 
@@ -226,16 +224,21 @@ class Attempt:
         self._store(peer, connection, received=use is Use.RECEIVE)
 
     def _dial(self, peer: Party, greeting: Greeting) -> Connection:
+        """Return a connection to a peer, which may have too many callers, or not expect it yet."""
         address, settings = self._addresses[peer], self._settings
         assert address is not None
-        try:
-            return call(
-                address, settings.timeout, settings.tls, peer, greeting, settings.proxy, lambda: self._closed
-            )
-        except Closed:
-            raise
-        except OSError as error:
-            raise unreachable(self._me, peer, address, str(error.strerror)) from None
+        end = time.monotonic() + settings.timeout
+        while True:
+            try:
+                raw = dial(address, max(0.05, end - time.monotonic()), settings.proxy)
+            except OSError as error:
+                raise unreachable(self._me, peer, address, str(error.strerror)) from None
+            try:
+                return greet(raw, settings.tls, peer, greeting, address.host)
+            except Closed:
+                if self._closed or time.monotonic() + _RETRY > end:
+                    raise
+                time.sleep(_RETRY)
 
     def _forwarded(self, peer: Party) -> ssl.SSLSocket:
         """Return a connection to the coordinator, which joins it with one of the peer's."""

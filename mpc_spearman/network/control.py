@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, PeerDied, PeerTimeout
-from mpc_spearman.network.sockets import hang_up
+from mpc_spearman.network.connections import hang_up
 from mpc_spearman.parties import Party
 
 #: Bytes of the longest message.
@@ -42,9 +42,13 @@ class Control:
     """
 
     def __init__(
-        self, connection: socket.socket, peer: Party, timeout: float,
-        on_message: Callable[[Control, Message], None], on_lost: Callable[[Control, Exception], None],
-    ) -> None:  # fmt: skip
+        self,
+        connection: socket.socket,
+        peer: Party,
+        timeout: float,
+        on_message: Callable[[Control, Message], None],
+        on_lost: Callable[[Control, Exception], None],
+    ) -> None:
         self._connection, self.peer, self._timeout = connection, peer, timeout
         self._on_message, self._on_lost = on_message, on_lost
         self._outbox: deque[bytes] = deque()
@@ -113,10 +117,11 @@ class Control:
         while True:
             if time.monotonic() - sent > interval:
                 self.send(alive=True)
+            finishing = self.finishing  # before the messages, the last of which `finish` follows
             while self._outbox:
                 self._connection.sendall(self._outbox.popleft())
                 sent = time.monotonic()
-            if self.finishing:
+            if finishing:
                 hang_up(self._connection, _FINISH_SECONDS)
                 return
             if self._readable():

@@ -13,11 +13,11 @@ from mpc_spearman.config import mismatch
 from mpc_spearman.errors import MpcSpearmanError, PeerDied, PeerTimeout, Unreachable
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Attempt, Settings
+from mpc_spearman.network.connections import Connection
 from mpc_spearman.network.control import Control, Message, unparsable
 from mpc_spearman.network.forwarding import Forwarding
 from mpc_spearman.network.handshake import TOKEN, Answer, Greeting, Listener, Use, let_in
 from mpc_spearman.network.meeting import CAUSE_SECONDS, FINAL_ERRORS, NOTICE_SECONDS, Meeting
-from mpc_spearman.network.nested import Connection
 from mpc_spearman.parties import Party
 from mpc_spearman.wire.aborts import lost_party, notice
 
@@ -111,8 +111,7 @@ class CoordinatorMeeting(Meeting):
         """Make `peer` stop with an error that party `by` reported, and that `peer` has to correct."""
         control = self._joined.get(peer)
         if control is not None:
-            control.send(stop=error.about, by=by.number)
-            self._part_with(control, error)
+            self._part_with(control, error, stop=error.about, by=by.number)
 
     # --- connections that others begin
 
@@ -169,9 +168,8 @@ class CoordinatorMeeting(Meeting):
         versions = str(message["version"]), str(message["plan"])
         address = Address.from_json(message["address"])
         if error := mismatch(self._roster.me, (settings.version, settings.plan), peer, versions):
-            control.send(refused={"version": settings.version, "plan": settings.plan})
             settings.say(str(error))
-            self._part_with(control, error)
+            self._part_with(control, error, refused={"version": settings.version, "plan": settings.plan})
             return
         first = self._joined.get(peer)
         if first is not None and not first.answers():
@@ -195,12 +193,14 @@ class CoordinatorMeeting(Meeting):
         elif self._joined.get(control.peer) is control:  # nobody waits for a process that has not joined
             self._part_with(control, error)
 
-    def _part_with(self, control: Control, error: MpcSpearmanError) -> None:
-        """End the connection of a process that left, and the attempt; announce who left and why."""
+    def _part_with(self, control: Control, error: MpcSpearmanError, **message: Any) -> None:
+        """Send a process a last message, if any; end its connection and the attempt; announce who left."""
         peer = control.peer
         with self._changed:
             if self._outcome is not None or control.finishing:  # a departure may be noticed twice
                 return
+            if message:
+                control.send(**message)
             control.finish()
             if self._joined.get(peer, control) is not control:
                 return  # another process has joined as this party

@@ -15,10 +15,10 @@ from mpc_spearman.errors import (
     PeerTimeout,
     Unreachable,
 )
-from mpc_spearman.network.addresses import Address
+from mpc_spearman.network.addresses import Address, dial
 from mpc_spearman.network.attempt import Attempt, Settings, unreachable
 from mpc_spearman.network.control import Control, Message, unparsable
-from mpc_spearman.network.handshake import TOKEN, Greeting, Listener, Use, call
+from mpc_spearman.network.handshake import TOKEN, Greeting, Listener, Use, greet
 from mpc_spearman.network.meeting import CAUSE_SECONDS, NOTICE_SECONDS, REPORT_INTERVAL, Meeting
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.wire.aborts import notice
@@ -73,9 +73,8 @@ class DataPartyMeeting(Meeting):
         while True:
             seconds = max(0.05, min(end - time.monotonic(), settings.timeout))
             try:
-                connection = call(
-                    address, seconds, settings.tls, coordinator, Greeting(Use.MEET), settings.proxy
-                )
+                raw = dial(address, seconds, settings.proxy)
+                connection = greet(raw, settings.tls, coordinator, Greeting(Use.MEET), address.host)
                 assert isinstance(connection, socket.socket)
                 with self._changed:  # messages wait for this lock until `_control` is set
                     self._departures.pop(coordinator, None)

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
 
-from mpc_spearman.network.nested import Connection
-from mpc_spearman.network.sockets import hang_up
+from mpc_spearman.network.connections import Connection, hang_up
 
 # Bytes that are passed on at a time.
 _BLOCK = 1 << 18

@@ -31,9 +31,8 @@ from enum import IntEnum
 from ipaddress import IPv4Address, ip_address, ip_network
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError, NetworkError, PeerTimeout
-from mpc_spearman.network.addresses import Address, dial, listen_at
-from mpc_spearman.network.nested import Connection
-from mpc_spearman.network.sockets import receive_exactly
+from mpc_spearman.network.addresses import Address, listen_at
+from mpc_spearman.network.connections import Connection, receive_exactly
 from mpc_spearman.network.tls import Closed, Tls
 from mpc_spearman.parties import Party
 
@@ -45,7 +44,6 @@ TOKEN = 16
 #: are more, the oldest one from the network with the most callers is dropped, so that a flood from one
 #: network keeps out nobody else. A party that is dropped tries again.
 CALLER_SECONDS, MOST_CALLERS = 10.0, 64
-_RETRY = 0.2
 
 
 class Use(IntEnum):
@@ -124,25 +122,6 @@ def greet(raw: socket.socket, tls: Tls, peer: Party, greeting: Greeting, host: s
     return connection
 
 
-def call(
-    address: Address, seconds: float, tls: Tls, peer: Party, greeting: Greeting,
-    proxy: Address | None = None, cancelled: Callable[[], bool] = lambda: False,
-) -> Connection:  # fmt: skip
-    """Dial a party and greet it; again after `Closed`, until `seconds` are over or `cancelled` is true.
-
-    Raises as `dial` and `greet`.
-    """
-    end = time.monotonic() + seconds
-    while True:
-        raw = dial(address, max(0.05, end - time.monotonic()), proxy)
-        try:
-            return greet(raw, tls, peer, greeting, address.host)
-        except Closed:
-            if cancelled() or time.monotonic() + _RETRY > end:
-                raise
-            time.sleep(_RETRY)
-
-
 def answer_call(raw: socket.socket, tls: Tls, take: Take, peer: Party | None = None) -> None:
     """Begin a connection as the called party, with `peer` or any party; it is closed on failure.
 
@@ -174,15 +153,13 @@ class Listener:
     """A listening socket that accepts the parties of this run; other callers block nobody.
 
     Port 0 is any free port; `NetworkError` if nothing can listen there. `turned_away` is called with why a
-    caller was not let in; a caller has `patience` seconds.
+    caller was not let in.
     """
 
     def __init__(
-        self, where: Address, tls: Tls, take: Take, turned_away: Callable[[MpcSpearmanError], None],
-        patience: float = CALLER_SECONDS,
-    ) -> None:  # fmt: skip
-        self._tls, self._take = tls, take
-        self._turned_away, self._patience = turned_away, patience
+        self, where: Address, tls: Tls, take: Take, turned_away: Callable[[MpcSpearmanError], None]
+    ) -> None:
+        self._tls, self._take, self._turned_away = tls, take, turned_away
         try:
             self._listener = listen_at(where)
         except OSError as error:
@@ -225,7 +202,7 @@ class Listener:
                 continue
             self._drop_callers(MOST_CALLERS - 1)
             with self._lock:
-                self._callers[handle] = time.monotonic() + self._patience, network_of(origin[0])
+                self._callers[handle] = time.monotonic() + CALLER_SECONDS, network_of(origin[0])
             threading.Thread(target=self._answer, args=(raw, handle), name="caller", daemon=True).start()
 
     def _drop_callers(self, most: int) -> None:
@@ -254,7 +231,7 @@ class Listener:
             self._take(caller, greeting, connection)
 
         try:
-            raw.settimeout(self._patience)
+            raw.settimeout(CALLER_SECONDS)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small messages are sent at once
             answer_call(raw, self._tls, take)
         except MpcSpearmanError as error:

@@ -38,8 +38,8 @@ from mpc_spearman.errors import (
     TlsError,
 )
 from mpc_spearman.network.attempt import Attempt, Settings
+from mpc_spearman.network.connections import Connection
 from mpc_spearman.network.handshake import Answer, Greeting, let_in
-from mpc_spearman.network.nested import Connection
 from mpc_spearman.parties import Party
 from mpc_spearman.wire.aborts import from_notice
 from mpc_spearman.wire.meter import FORWARDED

@@ -20,7 +20,8 @@ import hashlib
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -31,8 +32,7 @@ from cryptography.x509.oid import NameOID
 
 from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
 from mpc_spearman.identity import Identity, identity_text
-from mpc_spearman.network.nested import Connection, Nested
-from mpc_spearman.network.sockets import hang_up
+from mpc_spearman.network.connections import Connection, Nested, hang_up
 from mpc_spearman.parties import Party
 
 _LINGER_SECONDS = 1.0
@@ -105,8 +105,9 @@ class Tls:
             to_server, to_client, server_side=True
         )
         try:
-            while not (_continue_handshake(client.do_handshake) & _continue_handshake(server.do_handshake)):
-                pass
+            for end in (client, server, client, server):
+                with suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
         except ssl.SSLError as error:
             raise self._not_allowed(error) from None
 
@@ -205,15 +206,6 @@ class Tls:
             return None
         who = "the caller" if peer is None else peer.name
         return UnknownKey(f"{who}'s plan lacks our key {self._identity}", heard=True)
-
-
-def _continue_handshake(handshake: Callable[[], None]) -> bool:
-    """Continue a handshake as far as it goes; return whether it is done."""
-    try:
-        handshake()
-    except ssl.SSLWantReadError:
-        return False
-    return True
 
 
 #: OpenSSL's names for a peer that does not speak TLS, and for one that speaks another TLS.

@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from mpc_spearman.errors import HandshakeError, MpcSpearmanError
 from mpc_spearman.identity import Identity
-from mpc_spearman.network import coordinator, handshake
+from mpc_spearman.network import handshake
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Settings
 from mpc_spearman.network.control import LONGEST, Control
@@ -57,7 +56,7 @@ def test_strangers_at_the_door_do_not_disturb_a_meeting(meet: Meet, strangers: i
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no caller's time be over, however long a test takes."""
-    monkeypatch.setattr(coordinator, "Listener", partial(handshake.Listener, patience=EVER))
+    monkeypatch.setattr(handshake, "CALLER_SECONDS", EVER)
 
 
 @pytest.mark.usefixtures("patient")
@@ -129,11 +128,13 @@ def test_a_callers_network_is_the_part_of_its_address_that_it_cannot_change(
     assert (network_of(first) == network_of(second)) == same
 
 
-def test_a_caller_that_takes_its_time_is_dropped() -> None:
+def test_a_caller_that_takes_its_time_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshake, "CALLER_SECONDS", 1.0)
+
     def take(*_: Any) -> None:
         pytest.fail("a stranger was let in")
 
-    listener = handshake.Listener(Address("127.0.0.1", 0), tls("C"), take, lambda error: None, patience=1.0)
+    listener = handshake.Listener(Address("127.0.0.1", 0), tls("C"), take, lambda error: None)
     slow = knock(Address("127.0.0.1", listener.port), b"")
 
     def is_dropped() -> bool:

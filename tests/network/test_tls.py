@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 
 from mpc_spearman.errors import PlaintextPeer, TlsError, UnknownKey
 from mpc_spearman.identity import Identity
-from mpc_spearman.network.sockets import hang_up
+from mpc_spearman.network.connections import hang_up
 from mpc_spearman.network.tls import Closed, Tls, anchor, leaf, public_key_of
 from mpc_spearman.parties import Party
 from support.meetings import KEYS, tls

@@ -14,9 +14,9 @@ from typing import Any
 from mpc_spearman.identity import Identity
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Settings
+from mpc_spearman.network.connections import Sockets
 from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.network.data_party import DataPartyMeeting
-from mpc_spearman.network.sockets import Sockets
 from mpc_spearman.network.tls import Tls
 from mpc_spearman.parties import Party, Roster
 from support.memory_network import A, B, C

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from mpc_spearman.network.sockets import Sockets, hang_up
+from mpc_spearman.network.connections import Sockets, hang_up
 from support.meetings import PARTIES, Meeting
 from support.processes import EVER
 
