@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from unicodedata import normalize
 
 import pyarrow as pa
@@ -18,10 +18,9 @@ MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size an
 def choose(
     labels: Sequence[object], keys: TableKeys, hint: str, adjust: Sequence[str] = ()
 ) -> tuple[list[int], list[int]]:
-    """Find the places of the id columns and of the features among the labels of a table's columns.
+    """Return the places of the id columns among `labels`, and of the features and the columns to `adjust` for.
 
-    After the features come the columns to `adjust` for. `hint` says what may be the matter where a column is
-    not there.
+    `hint` says what may be the cause if a column does not exist.
     """
     names = _names(labels)
     place = {name: i for i, name in reversed(list(enumerate(names))) if name.strip()}
@@ -30,38 +29,32 @@ def choose(
     twice = [i for i, name in enumerate(names) if place.get(name, i) != i]
     if twice:
         name = names[twice[0]]
-        what = "is the header line missing?" if numbers else show(name)
-        first = f"the first is column {twice[0] + 1}, with the name of column {place[name] + 1}: {what}"
+        cause = "is the header line missing?" if numbers else show(name)
+        first = f"the first is column {twice[0] + 1}, with the name of column {place[name] + 1}: {cause}"
         raise Unusable(f"{count_of(len(twice), 'column')} with the name of an earlier column; {first}")
 
-    def known(name: str, role: str, among: Sequence[str]) -> str:
+    def existing(name: str, role: str, among: Sequence[str]) -> str:
         if name in place:
             return name
-        said = f"{role}: there is no column {show(name)}"
+        problem = f"{role}: there is no column {show(name)}"
         if numbers and role == "id":
-            what = f"{numbers} of the {len(names)} column names are numbers: is the header line missing?"
-            raise Unusable(f"{said}; {what}")
-        has = f"; it has {listed(names)}{'; set id to the column of row ids' if role == 'id' else ''}"
-        raise Unusable(said + (f"; {hint}" if hint else nearest(name, tuple(among)) or has))
+            in_header = f"{numbers} of the {len(names)} column names are numbers"
+            raise Unusable(f"{problem}; {in_header}: is the header line missing?")
+        columns = f"; it has {listed(names)}{'; set id to the column of row ids' if role == 'id' else ''}"
+        raise Unusable(problem + (f"; {hint}" if hint else nearest(name, tuple(among)) or columns))
 
-    ids = [known(name, "id", names) for name in keys.id]
+    ids = [existing(name, "id", names) for name in keys.id]
     others = [name for name in names if name in place and name not in ids]
     flags = [flag_of(name) for name in others] if keys.missing_flags else []
-    left_out = {known(name, "exclude", others) for name in keys.exclude if name not in flags}
-    covariates = [known(name, "adjust", others) for name in adjust]
+    left_out = {existing(name, "exclude", others) for name in keys.exclude if name not in flags}
+    covariates = [existing(name, "adjust", others) for name in adjust]
     chosen = [name for name in others if name not in left_out and name not in covariates]
     if keys.features is not None:
-        chosen = [known(name, "features", others) for name in keys.features]
-    of_columns = keys.missing_values if isinstance(keys.missing_values, dict) else {}
-    by_column: dict[str, Iterable[str]] = {
-        "encode": keys.encode,
-        "convert": keys.convert,
-        "missing_values": of_columns,
-        "duplicates": keys.duplicates if isinstance(keys.duplicates, dict) else {},
-    }
-    for key, listed_names in by_column.items():
-        for name in listed_names:
-            known(name, key, others)
+        chosen = [existing(name, "features", others) for name in keys.features]
+    for key in ("encode", "convert", "missing_values", "duplicates"):
+        of_columns = getattr(keys, key)
+        for name in of_columns if isinstance(of_columns, dict) else ():
+            existing(name, key, others)
     if not chosen:
         besides = f" and those to adjust for, {listed(covariates)}" if covariates else ""
         raise Unusable(f"no feature column is left beside the id column {listed(ids)}{besides}")
@@ -71,12 +64,12 @@ def choose(
     return [place[name] for name in ids], [place[name] for name in chosen]
 
 
-def check_length(name: str, what: str) -> None:
-    """Refuse a feature's name that is too long; `what` is the feature in words."""
+def check_length(name: str, feature: str) -> None:
+    """Refuse a feature's name that is too long; `feature` is the feature in words."""
     size = len(name.encode())
     if size > MAX_NAME_BYTES:
         raise Unusable(
-            f"the name of {what}, {show(name)}, is {size} bytes of UTF-8, more than {MAX_NAME_BYTES}"
+            f"the name of {feature}, {show(name)}, is {size} bytes of UTF-8, more than {MAX_NAME_BYTES}"
         )
 
 
@@ -95,14 +88,14 @@ def flag_of(name: str) -> str:
 
 
 def _names(labels: Sequence[object]) -> list[str]:
-    names = [label for label in labels if isinstance(label, str)]
-    if len(names) < len(labels):
-        first = next(i for i, label in enumerate(labels, 1) if not isinstance(label, str))
-        count = count_of(len(labels) - len(names), "column label")
-        raise Unusable(f"{count} not text, the first at column {first}: name the columns with strings")
-    for i, name in enumerate(names, 1):
+    """Return the names of columns as plans write them; refuse labels that are not text."""
+    names = list[str]()
+    for place, label in enumerate(labels, 1):
+        if not isinstance(label, str):
+            raise Unusable(f"the label of column {place} is not text: name the columns with strings")
         try:
-            name.encode()
+            label.encode()
         except UnicodeEncodeError:
-            raise Unusable(f"the name of column {i} is not valid Unicode") from None
-    return [normalize("NFC", name) for name in names]
+            raise Unusable(f"the name of column {place} is not valid Unicode") from None
+        names.append(normalize("NFC", label))
+    return names

@@ -132,14 +132,12 @@ class _Checked:
 
     def __init__(self, file: BinaryIO, encoding: str, delimiter: str, skip: str) -> None:
         self._file, self._encoding, self._skip = file, encoding, skip.encode()
-        self._as_it_is = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
+        self._is_utf8 = codecs.lookup(encoding).name in ("utf-8", "utf-8-sig")
         self._decoder = codecs.getincrementaldecoder(encoding)()
-        self._beside_quotes = np.zeros(
-            256, dtype=bool
-        )  # what may stand beside a cell's quotes, or is one itself
+        self._beside_quotes = np.zeros(256, dtype=bool)  # what may be next to a cell's quotes
         self._beside_quotes[[ord(mark) for mark in f'{delimiter}\r\n"']] = True
         self._last, self._held, self._ended, self._first = b"\n", b"", False, True
-        self._inside, self._lines, self._opened = 0, 1, 0
+        self._inside_quotes, self._lines, self._quote_line = 0, 1, 0
 
     def close(self) -> None:
         self.closed = True
@@ -154,50 +152,53 @@ class _Checked:
             whole = self._held + (new or b"\n")
             block = whole if self._ended else whole.rstrip(b'"')
             self._held = whole[len(block) :]
-        self._look(block)
+        self._check_quotes(block)
         return block
 
     def _decoded(self, size: int) -> bytes:
-        data, raw, first = b"", b"-", self._first
-        self._first = False
+        """Return more than half of `size` bytes in UTF-8, unless the file ends."""
+        data, raw = b"", b"-"
         try:
             while len(data) <= size // 2 and raw:
                 left = size - len(data)  # in UTF-8 a byte of another encoding becomes at most three or four
-                raw = self._file.read(max(1, left if self._as_it_is else left // 4))
+                raw = self._file.read(max(1, left if self._is_utf8 else left // 4))
                 text = self._decoder.decode(raw, final=not raw)
-                data += raw if self._as_it_is else text.encode()
+                data += raw if self._is_utf8 else text.encode()
         except UnicodeError as error:
             before = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
             line = self._lines + _line_ends(data + before)
-            what = f"it is not {self._encoding.upper()} text, in line {line} of the file"
-            raise Unusable(f"{what}: {_SET_ENCODING}") from None
-        if first and self._as_it_is and b"\0" in data[:100]:
-            raise Unusable(f"it has NUL characters: {_SET_ENCODING}")
-        if first:
+            problem = f"it is not {self._encoding.upper()} text, in line {line} of the file"
+            raise Unusable(f"{problem}: {_SET_ENCODING}") from None
+        if self._first:
+            self._first = False
+            if self._is_utf8 and b"\0" in data[:100]:
+                raise Unusable(f"it has NUL characters: {_SET_ENCODING}")
             data = data.removeprefix(codecs.BOM_UTF8).removeprefix(self._skip)
             self._lines += bool(self._skip)
         return data
 
-    def _look(self, block: bytes) -> None:
+    def _check_quotes(self, block: bytes) -> None:
         if b'"' in block:
             data = np.frombuffer(self._last + block + b"\n", dtype=np.uint8)
             quotes = np.flatnonzero(data == ord('"'))
-            closing = (np.arange(len(quotes)) + self._inside) % 2 == 1
+            closing = (np.arange(len(quotes)) + self._inside_quotes) % 2 == 1
             wrong = ~self._beside_quotes[np.where(closing, data[quotes + 1], data[quotes - 1])]
             if wrong.any():
                 first = int(wrong.argmax())
-                what = "text after a closing quote" if closing[first] else "a quote inside an unquoted cell"
+                problem = (
+                    "text after a closing quote" if closing[first] else "a quote inside an unquoted cell"
+                )
                 line = self._lines + _line_ends(block[: quotes[first] - 1])
                 hint, after = "", chr(data[quotes[first] + 1])
                 if closing[first] and after in "; \t|":
                     hint = f"; if {after!r} separates cells, set csv.delimiter to that"
-                raise Unusable(f"{_MALFORMED}: {what}, in line {line} of the file{hint}")
-            self._inside = (self._inside + len(quotes)) % 2
-            self._opened = self._lines + _line_ends(block[: quotes[-1] - 1])
+                raise Unusable(f"{_MALFORMED}: {problem}, in line {line} of the file{hint}")
+            self._inside_quotes = (self._inside_quotes + len(quotes)) % 2
+            self._quote_line = self._lines + _line_ends(block[: quotes[-1] - 1])
         self._lines += _line_ends(block)
         self._last = block[-1:] or self._last
-        if self._ended and self._inside:
-            raise Unusable(f"{_MALFORMED}: a quote is not closed, in line {self._opened} of the file")
+        if self._ended and self._inside_quotes:
+            raise Unusable(f"{_MALFORMED}: a quote is not closed, in line {self._quote_line} of the file")
 
 
 def _line_ends(block: bytes) -> int:
