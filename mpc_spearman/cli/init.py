@@ -203,7 +203,7 @@ def _legend(lines: list[str]) -> list[str]:
 def _summary(of_table: Survey, keys: list[str]) -> str:
     """Say how many columns of a table are used, and how many lines of its keys ask its owner."""
     questions = sum("# ?" in line or ". ? " in line for line in keys)
-    columns = f"{len(of_table.used)} of {len(of_table.columns)} columns are used"
+    columns = f"{len(of_table.used_columns)} of {len(of_table.columns)} columns are used"
     text = f"{of_table.table}: {of_table.rows:,} rows, {columns}"
     return text + (f"; {questions} for you to decide, marked `# ?`" if questions else "")
 

@@ -24,24 +24,24 @@ WIDTH = 100
 
 def table_keys(table: str, survey: Survey, steps: Sequence[Normalise]) -> list[str]:
     """Return a party's local keys for a table; `table` is its path, `steps` what is done to ids."""
-    used, left_out = survey.used, [column for column in survey.columns if column.problem]
+    used_columns, left_out = survey.used_columns, [column for column in survey.columns if column.problem]
     lines = [f"table: {table if _PATH.fullmatch(table) else json.dumps(table, ensure_ascii=False)}"]
-    lines += [*_ids(survey, steps), *_csv(survey.csv), f"# Columns used: {len(used)}."]
+    lines += [*_ids(survey, steps), *_csv(survey.csv), f"# Columns used: {len(used_columns)}."]
     by_kind = dict[str, list[str]]()
-    for column in used:
+    for column in used_columns:
         by_kind.setdefault(column.numbers.kind, []).append(column.name)
     for kind, names in by_kind.items():
         lines += _comment(f"  {kind}: {', '.join(map(printable, names))}")
     if converted := [column for column in survey.columns if column.convert]:
         lines += ["convert:", *(f"  {scalar(column.name)}: {column.convert}" for column in converted)]
-    if nominal := [column for column in used if column.flags]:
+    if nominal := [column for column in used_columns if column.flags]:
         lines += [
             "# Each category becomes a column of 0 and 1, whose name others learn; rare ones are together.",
             "# ? If the values of a column have an order, write it in place of flags, lowest first.",
             "encode:",
             *(f"  {scalar(one.name)}: flags  # {printable(_listed(one.categories))}" for one in nominal),
         ]
-    gaps = [column for column in used if column.numbers.missing.any()]
+    gaps = [column for column in used_columns if column.numbers.missing.any()]
     lines += [*_gaps(gaps, survey.rows), *_missing_values(survey.columns, has_gaps=bool(gaps))]
     if left_out:
         lines += [
@@ -67,7 +67,7 @@ def _ids(survey: Survey, steps: Sequence[Normalise]) -> Iterator[str]:
     if survey.ids.doubt:
         yield f"# ? {printable(survey.ids.doubt)}"
     yield f"id: {scalar(survey.ids.name)}"
-    same_ids = survey.ids.same(steps)
+    same_ids = survey.ids.same_ids(steps)
     if several := int((np.bincount(same_ids.of_row) > 1).sum()):
         differing = survey.differing(same_ids)
         yield from _comment(
@@ -93,12 +93,12 @@ def _csv(keys: Mapping[str, object]) -> Iterator[str]:
 
 def _gaps(gaps: Sequence[Column], rows: int) -> Iterator[str]:
     if gaps:
-        lost = int(np.logical_or.reduce([column.numbers.missing for column in gaps]).sum())
+        incomplete = int(np.logical_or.reduce([column.numbers.missing for column in gaps]).sum())
         names = ", ".join(printable(column.name) for column in gaps)
-        yield from _comment(f"In {lost:,} of {rows:,} rows a value is missing, in {names}")
+        yield from _comment(f"In {incomplete:,} of {rows:,} rows a value is missing, in {names}")
         yield "# ? Leave these rows out (drop_rows, which needs alignment: intersect in the plan), or put"
         yield "#   such cells in the middle of the ranks (middle)?"
-        yield f"missing: {'middle' if 5 * lost > rows else 'drop_rows'}"
+        yield f"missing: {'middle' if 5 * incomplete > rows else 'drop_rows'}"
 
 
 def _missing_values(columns: Iterable[Column], *, has_gaps: bool) -> Iterator[str]:
@@ -114,8 +114,8 @@ def _missing_values(columns: Iterable[Column], *, has_gaps: bool) -> Iterator[st
             values = ", ".join(map(_code, maybe))
             uncertain.append(f"#   {scalar(column.name)}: [{values}]  # {_counted(maybe)}")
     if uncertain:
-        others = [*(() if certain else ["the first"]), *(() if has_gaps else ["the last"])]
-        which = f", and from {' and '.join(others)}" if others else ""
+        places = [*(() if certain else ["the first"]), *(() if has_gaps else ["the last"])]
+        which = f", and from {' and '.join(places)}" if places else ""
         yield f"# ? Which of these stand for missing values? Remove the # from their lines{which}."
     if certain or uncertain:
         yield "missing_values:" if certain else "# missing_values:"

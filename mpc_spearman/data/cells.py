@@ -172,7 +172,7 @@ class Cells:
 
         Return what the cells are, "" for numbers, and the type of dates and times.
         """
-        if self._all(f"^{self._notation.number}$"):
+        if self._all_match(f"^{self._notation.number}$"):
             text_of = [(rows, self._notation.plain(text)) for rows, text in self._text]
             real = any(values.dtype == np.float64 for _, values in self._numbers)
             real = real or not all(matches(text, _WHOLE).all() for _, text in text_of)
@@ -181,7 +181,7 @@ class Cells:
                 self._numbers.append((rows, self._memory.keep(_cast(text, kind, rows))))
             return "", None
         for pattern, kind in {} if self._numbers else KINDS.values():
-            if not self._all(pattern):
+            if not self._all_match(pattern):
                 continue
             if kind is not None and any(matches(text, r"\.[0-9]{7}").any() for _, text in self._text):
                 kind = pa.timestamp("ns", kind.tz)
@@ -192,7 +192,7 @@ class Cells:
             return "true or false" if kind is None else "dates or times", kind
         raise self._refusal() if advise else Unusable("cells of no kind")
 
-    def _all(self, pattern: str) -> bool:
+    def _all_match(self, pattern: str) -> bool:
         return all(matches(text, pattern).all() for _, text in self._text)
 
     def _refusal(self) -> Unusable:

@@ -18,7 +18,7 @@ MAX_NAME_BYTES = 500  # a feature's name travels in a message of bounded size an
 def choose(
     labels: Sequence[object], keys: TableKeys, hint: str, adjust: Sequence[str] = ()
 ) -> tuple[list[int], list[int]]:
-    """Return the places of the id columns among `labels`, and of the features and the columns to `adjust` for.
+    """Return the places, among `labels`, of the id columns and of the features and columns to `adjust` for.
 
     `hint` says what may be the cause if a column does not exist.
     """
@@ -44,17 +44,17 @@ def choose(
         raise Unusable(problem + (f"; {hint}" if hint else nearest(name, tuple(among)) or columns))
 
     ids = [existing(name, "id", names) for name in keys.id]
-    others = [name for name in names if name in place and name not in ids]
-    flags = [flag_of(name) for name in others] if keys.missing_flags else []
-    left_out = {existing(name, "exclude", others) for name in keys.exclude if name not in flags}
-    covariates = [existing(name, "adjust", others) for name in adjust]
-    chosen = [name for name in others if name not in left_out and name not in covariates]
+    other_names = [name for name in names if name in place and name not in ids]
+    flags = [flag_of(name) for name in other_names] if keys.missing_flags else []
+    left_out = {existing(name, "exclude", other_names) for name in keys.exclude if name not in flags}
+    covariates = [existing(name, "adjust", other_names) for name in adjust]
+    chosen = [name for name in other_names if name not in left_out and name not in covariates]
     if keys.features is not None:
-        chosen = [existing(name, "features", others) for name in keys.features]
+        chosen = [existing(name, "features", other_names) for name in keys.features]
     for key in ("encode", "convert", "missing_values", "duplicates"):
         of_columns = getattr(keys, key)
         for name in of_columns if isinstance(of_columns, dict) else ():
-            existing(name, key, others)
+            existing(name, key, other_names)
     if not chosen:
         besides = f" and those to adjust for, {listed(covariates)}" if covariates else ""
         raise Unusable(f"no feature column is left beside the id column {listed(ids)}{besides}")

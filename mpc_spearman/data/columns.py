@@ -68,7 +68,7 @@ class ColumnReader:
         if self._name in self._keys.convert:
             raise Unusable("convert is for text, and its categories have an order; take it out of convert")
         try:
-            return self._all(blocks, self._places(categories))
+            return self._joined(blocks, self._places(categories))
         except _Otherwise:  # Arrow does not order categories that two blocks list differently, nor do we
             return self._decoded(map(storage, self._blocks()))
 
@@ -81,13 +81,13 @@ class ColumnReader:
                 cells.add(block.fill_null("") if is_text(block.type) else block)
             return cells.numbers()
         try:
-            return self._all(blocks, self._values)
+            return self._joined(blocks, self._values)
         except _Otherwise:  # decimals of more than 64 bits
             whole = pa.concat_arrays([_decoded(storage(block)) for block in self._blocks()])
             places = pc.rank(whole, tiebreaker="dense").to_numpy().astype(np.int64)
             return Numbers(places, mask(whole.is_null()) | self._codes.typed(whole), "decimals")
 
-    def _all(self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], _Part]) -> Numbers:
+    def _joined(self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], _Part]) -> Numbers:
         """Put the numbers of all blocks together; those without any value may be of any type."""
         values, missing = np.zeros(0, np.int64), self._memory.zeros((self._n,), np.bool_)
         kind, unit, start, infinite = "nothing", None, 0, list[Array]()

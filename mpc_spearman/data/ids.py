@@ -24,7 +24,7 @@ from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.cells import buffers_of, keep_text, large_text
 from mpc_spearman.data.columns import is_text, named, storage
 from mpc_spearman.data.notation import mask
-from mpc_spearman.data.refusals import Unusable, at, show
+from mpc_spearman.data.refusals import Unusable, at_rows, show
 from mpc_spearman.files import read_or_create_key
 
 #: Characters that nobody sees: zero-width spaces and joiners, the byte order mark, the soft hyphen.
@@ -108,7 +108,9 @@ def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray], memory: M
     for name, column in zip(names, columns, strict=True):
         empty = mask(pc.equal(pc.binary_length(column), 0))
         if empty.any():
-            raise Unusable(f"column {show(name)}: {at(empty, 'empty id')}; fill them in or remove the rows")
+            raise Unusable(
+                f"column {show(name)}: {at_rows(empty, 'empty id')}; fill them in or remove the rows"
+            )
     if len(columns) == 1:
         return columns[0]
     joined = []

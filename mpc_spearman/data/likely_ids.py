@@ -55,13 +55,13 @@ class LikelyIds:
     cells: pa.ChunkedArray
     doubt: str = ""  # why it may be another column; "" if that is not likely
     #: Other columns that may be the ids.
-    others: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
+    alternatives: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
 
     def text(self, steps: Sequence[Normalise]) -> pa.LargeStringArray:
         """Return the ids as they are compared."""
         return id_text(self.cells.chunks, steps, Memory())
 
-    def same(self, steps: Sequence[Normalise]) -> IdRows:
+    def same_ids(self, steps: Sequence[Normalise]) -> IdRows:
         """Return which rows have the same id."""
         return IdRows.of(first_copies(self.text(steps), Memory()))
 
@@ -76,8 +76,8 @@ class LikelyIds:
         return shorter if len(lengths) > 5 and shorter < len(text) / 4 else 0
 
     def columns(self) -> list[LikelyIds]:
-        """Return this column and the others that may be the ids."""
-        return [self, *(LikelyIds(name, cells) for name, cells in self.others.items())]
+        """Return this column and the alternatives that may be the ids."""
+        return [self, *(LikelyIds(name, cells) for name, cells in self.alternatives.items())]
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,19 @@ def likely_ids(columns: Mapping[str, Numbers], cells: Mapping[str, pa.ChunkedArr
         return LikelyIds(
             "", pa.chunked_array([], pa.large_string()), "", {name: cells[name] for name in few_rows}
         )
-    best, *others = sorted(
+    best, *alternatives = sorted(
         likely, key=lambda name: (name in numbered, name != "id", name not in named, copies[name] > 0)
     )
-    as_likely = [name for name in others if name in named - numbered and not copies[name]]
+    as_likely = [name for name in alternatives if name in named - numbered and not copies[name]]
     doubt = ""
     if best in numbered:
         doubt = "These are row numbers. Do the other parties have the same numbers?"
     elif best not in named or as_likely:
         no_name = "" if best in named else "Its name does not say that it is an id. "
         doubt = f"{no_name}Is it this column{''.join(f', or {name!r}' for name in as_likely)}?"
-    others = [name for name in others if name in named - numbered or not columns[name].kind]  # "": text
-    return LikelyIds(best, cells[best], doubt, {name: cells[name] for name in others})
+    text = {name for name in alternatives if not columns[name].kind}
+    possible = {name: cells[name] for name in alternatives if name in named - numbered | text}
+    return LikelyIds(best, cells[best], doubt, possible)
 
 
 def _distinct(cells: pa.ChunkedArray) -> int:
@@ -147,24 +148,24 @@ def matching(first: LikelyIds, second: LikelyIds) -> tuple[LikelyIds, LikelyIds,
     if match.common:
         return first, second, match
     pairs = product(first.columns(), second.columns())
-    left, right, best = max(((*pair, _match(*pair)) for pair in pairs), key=lambda tried: tried[2].common)
-    fewest = (
-        1 if first.name and second.name else max(_FEW, max(map(_distinct, (left.cells, right.cells))) / 4)
-    )
+    matches = [(*pair, _match(*pair)) for pair in pairs]
+    first_ids, second_ids, best = max(matches, key=lambda tried: tried[2].common)
+    quarter = max(_distinct(ids.cells) for ids in (first_ids, second_ids)) / 4
+    fewest = 1 if first.name and second.name else max(_FEW, quarter)
     if best.common < fewest:
         return first, second, match
     doubt = "Of all columns that may be ids only these have any in common."
-    return replace(left, doubt=doubt), replace(right, doubt=doubt), best
+    return replace(first_ids, doubt=doubt), replace(second_ids, doubt=doubt), best
 
 
 def _match(first: LikelyIds, second: LikelyIds) -> Match:
     best, rare_for_best = Match((), 0), 0.0
     for steps in _STEPS:
-        left, right = (pc.unique(ids.text(steps)) for ids in (first, second))
-        if pc.any(pc.equal(left, "")).as_py() or pc.any(pc.equal(right, "")).as_py():
+        first_ids, second_ids = (pc.unique(ids.text(steps)) for ids in (first, second))
+        if pc.any(pc.equal(first_ids, "")).as_py() or pc.any(pc.equal(second_ids, "")).as_py():
             continue  # ids without a digit become empty
-        rare = _RARE * min(len(left), len(right))
-        common = int(pc.sum(pc.is_in(left, value_set=right)).as_py() or 0)
+        rare = _RARE * min(len(first_ids), len(second_ids))
+        common = int(pc.sum(pc.is_in(first_ids, value_set=second_ids)).as_py() or 0)
         if common > (max(1.5 * best.common, rare) if "digits" in steps else best.common):
             best, rare_for_best = Match(steps, common, _doubt(steps, first, second)), rare
     if 0 < best.common < rare_for_best:

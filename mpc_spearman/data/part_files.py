@@ -48,7 +48,7 @@ class PartFile:
 
 def part_files(table: Path) -> list[PartFile]:
     """List the files of a table, by their names; `Unusable` if one cannot be read."""
-    files = _within(table, {}) if table.is_dir() else [PartFile(table)]
+    files = _files_in(table, {}) if table.is_dir() else [PartFile(table)]
     if not files:
         raise Unusable("it is a folder without part files")
     for file in files:
@@ -58,7 +58,7 @@ def part_files(table: Path) -> list[PartFile]:
     return files
 
 
-def _within(folder: Path, partition: Mapping[str, str]) -> list[PartFile]:
+def _files_in(folder: Path, partition: Mapping[str, str]) -> list[PartFile]:
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "_")))
     files = list[PartFile]()
     for entry in entries:
@@ -71,7 +71,7 @@ def _within(folder: Path, partition: Mapping[str, str]) -> list[PartFile]:
             files.append(PartFile(entry, partition))
             continue
         value = "" if value == _NO_VALUE else unquote(value)
-        files += _within(entry, {**partition, unquote(key): value})
+        files += _files_in(entry, {**partition, unquote(key): value})
     return files
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+
+from mpc_spearman.arrays import Array
 
 
 class Unusable(Exception):
     """A part of a table cannot be used. The text names neither party nor file; the caller adds them."""
 
 
-def at(wrong: npt.NDArray[np.bool_] | Sequence[bool], what: str, more: str = "") -> str:
-    """Say how many rows `wrong` marks and which is the first; "" if none."""
-    return at_rows(np.flatnonzero(wrong), what, more)
-
-
-def at_rows(rows: npt.NDArray[np.int64], what: str, more: str = "") -> str:
-    """Say how many rows there are and which is the first; "" if none."""
-    return f"{count_of(len(rows), what)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
+def at_rows(rows: Array, noun: str, more: str = "") -> str:
+    """Say how many rows there are, given by their places or as a mask, and which is the first; "" if none."""
+    rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+    return f"{count_of(len(rows), noun)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
 
 
 def count_of(count: int, noun: str) -> str:

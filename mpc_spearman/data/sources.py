@@ -106,8 +106,8 @@ def _arrow(table: Any) -> pa.Table:
             try:
                 pa.table(table[[name]])
             except (pa.ArrowException, ValueError, TypeError):
-                what = f"column {show(str(name))}: {table[name].dtype}, which Arrow does not have"
-                raise Unusable(f"{what}: cast it to float64, an id to text") from None
+                problem = f"column {show(str(name))}: {table[name].dtype}, which Arrow does not have"
+                raise Unusable(f"{problem}: cast it to float64, an id to text") from None
             except Exception:
                 break
         how = "cast columns of types that Arrow lacks"
@@ -146,8 +146,8 @@ class CsvFiles(Source):
         }
         places, width = {*columns, *numbers}, len(self._files[0].names)
         for part, file in zip(self._parts, self._files, strict=True):
-            left = None if self._rows is None else self._rows - self._n
-            for batch in file.read([place for place in places if place < width], left):
+            rows = None if self._rows is None else self._rows - self._n
+            for batch in file.read([place for place in places if place < width], rows):
                 self._n += batch.num_rows
                 for place in places:
                     if place < width:

@@ -76,14 +76,14 @@ class Survey:
         return [column for column in self.every_column if column.name != self.ids.name]
 
     @property
-    def used(self) -> list[Column]:
+    def used_columns(self) -> list[Column]:
         """The columns that a run would use."""
         return [column for column in self.columns if not column.problem]
 
     @property
     def features(self) -> int:
         """How many features a run would make of them."""
-        return sum(max(1, column.flags) for column in self.used)
+        return sum(max(1, column.flags) for column in self.used_columns)
 
     def differing(self, same_ids: IdRows) -> list[str]:
         """Return the used columns that differ among rows with the same id."""
@@ -95,7 +95,7 @@ class Survey:
                 return True
             return False
 
-        return [column.name for column in self.used if differs(column)]
+        return [column.name for column in self.used_columns if differs(column)]
 
 
 def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
@@ -234,7 +234,7 @@ class _Text:
         places = np.arange(0, len(self.rows), max(1, len(self.rows) // _SAMPLE))
         return replace(self, cells=self.cells.take(pa.array(places)), rows=self.rows[places])
 
-    def has(self, mark: str) -> bool:
+    def contains(self, mark: str) -> bool:
         """Return whether a mark is in some cell."""
         return bool(pc.any(pc.match_substring(self.cells, mark)).as_py())
 
@@ -242,7 +242,9 @@ class _Text:
         """Yield each way to read most cells as values, with the cells that it can read; the best first."""
         notation = Notation(csv)
         patterns = (f"^{notation.number}$", *(pattern for pattern, _ in KINDS.values()))
-        ways: list[tuple[Convert | None, Mask]] = [(None, matches(self.cells, one)) for one in patterns]
+        ways: list[tuple[Convert | None, Mask]] = [
+            (None, matches(self.cells, pattern)) for pattern in patterns
+        ]
         ways += [(how, notation.converted(self.cells, how)[1]) for how in get_args(Convert)]
         for how, fits in sorted(ways, key=lambda way: -self.rows[way[1]].sum()):
             if 2 * self.rows[fits].sum() >= self.rows.sum():
@@ -275,7 +277,7 @@ def _notation(texts: Collection[_Text]) -> dict[str, Any]:
     mark where that cannot separate thousands, as in 12.5.
     """
     samples = [text.sample() for text in texts]
-    marked = [text for text in samples if any(text.has(mark) for mark in (*",.'\u2019", *SPACES))]
+    marked = [text for text in samples if any(text.contains(mark) for mark in (*",.'\u2019", *SPACES))]
 
     def values(keys: dict[str, Any]) -> int:
         csv, words_of = Csv(**keys), dict[_Text, dict[str, int]]()
@@ -287,8 +289,10 @@ def _notation(texts: Collection[_Text]) -> dict[str, Any]:
                 words_of[text] = way[1]
         if mark in (",", "."):
             reversed_marks, point = Csv(thousands=csv.decimal, decimal=mark), Csv(decimal=mark)
-            settled = any(text.has(csv.decimal) and not any(text.ways(reversed_marks)) for text in words_of)
-            unclear = [text for text in words_of if text.has(mark) and any(text.ways(point))]
+            settled = any(
+                text.contains(csv.decimal) and not any(text.ways(reversed_marks)) for text in words_of
+            )
+            unclear = [text for text in words_of if text.contains(mark) and any(text.ways(point))]
             words_of = {text: words for text, words in words_of.items() if settled or text not in unclear}
         return sum(int(text.rows.sum()) - sum(words.values()) for text, words in words_of.items())
 

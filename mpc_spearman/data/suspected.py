@@ -96,5 +96,7 @@ def codes_note(codes: Sequence[tuple[str, int]]) -> str:
     if not codes:
         return ""
     which = " and ".join(f"{value} ({count:,} cell{'s' * (count > 1)})" for value, count in codes)
-    each = "each may be a code" if len(codes) > 1 else "it may be a code"
-    return f"{which} at an end of its values: {each} for a missing value; if so, list it under missing_values"
+    means = "each may be a code" if len(codes) > 1 else "it may be a code"
+    return (
+        f"{which} at an end of its values: {means} for a missing value; if so, list it under missing_values"
+    )

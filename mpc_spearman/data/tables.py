@@ -35,7 +35,7 @@ from mpc_spearman.data.combine import IdRows
 from mpc_spearman.data.gaps import costs
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.data.ranks import Ranks
-from mpc_spearman.data.refusals import Unusable, at, at_rows, count_of, listed, show
+from mpc_spearman.data.refusals import Unusable, at_rows, count_of, listed, show
 from mpc_spearman.data.source import Source
 from mpc_spearman.data.sources import ArrowTable, open_source
 from mpc_spearman.errors import SetupError, TableError
@@ -195,17 +195,17 @@ def read_table(
             cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
         adjusting = {*adjust, *map(flag_of, adjust)}
         columns.sort(key=lambda column: _made_of(column) in adjusting)
-        used = None if complete.all() else np.flatnonzero(complete)
+        rows_used = None if complete.all() else np.flatnonzero(complete)
         pa.default_memory_pool().release_unused()  # which it keeps otherwise
         return Table(
             party,
             name,
             source,
-            ids if used is None else row_ids.take(ids, used, source.memory),
+            ids if rows_used is None else row_ids.take(ids, rows_used, source.memory),
             ranked=tuple(columns),
             m=sum(_made_of(column) not in adjusting for column in columns),
             middle=keys.missing == "middle",
-            rows=used,
+            rows=rows_used,
             cautions=tuple(cautions),
         )
 
@@ -288,8 +288,8 @@ def _examined(
         raise Unusable("\n  ".join(problems))
     n, incomplete = int(complete.sum()), int((with_id & ~complete).sum())
     if n < MIN_ROWS:
-        without = f"{incomplete} incomplete and {int((~with_id).sum())} with a duplicate id"
-        raise Unusable(f"{count_of(n, 'row')} left, without {without}; {_NEEDED}")
+        reasons = f"{incomplete} incomplete and {int((~with_id).sum())} with a duplicate id"
+        raise Unusable(f"{count_of(n, 'row')} left, without {reasons}; {_NEEDED}")
     names = sorted(column.name for column in ranked)
     if twice := [name for name, following in pairwise(names) if name == following]:
         raise Unusable(f"two columns would have the name {show(twice[0])}; exclude or rename one of them")
@@ -329,21 +329,23 @@ def _ids(
             raise Unusable(f"column {show(name)}: {unusable}") from None
     ids = row_ids.join(names, columns, source.memory)
     if isinstance(keys.duplicates, dict):
-        same = source.same_ids = IdRows.of(row_ids.first_copies(ids, source.memory))
-        combined = [f"{len(ids):,} rows became {same.count:,}, one for each id (duplicates)"]
-        all_rows = np.ones(same.count, dtype=bool)
-        ids_once = row_ids.take(ids, same.first_rows, source.memory)
-        return ids_once, all_rows, combined if same.count < len(ids) else []
+        same_ids = source.same_ids = IdRows.of(row_ids.first_copies(ids, source.memory))
+        combined = [f"{len(ids):,} rows became {same_ids.count:,}, one for each id (duplicates)"]
+        all_rows = np.ones(same_ids.count, dtype=bool)
+        ids_once = row_ids.take(ids, same_ids.first_rows, source.memory)
+        return ids_once, all_rows, combined if same_ids.count < len(ids) else []
     all_copies, later = row_ids.repeated(ids, source.memory)
     if later.any() and keys.duplicates == "error":
         first = pc.index(ids, ids[int(later.argmax())]).as_py() + 1
         where = f"column{'s' if len(names) > 1 else ''} {listed(names)}"
-        made = f" (after {', '.join(normalise)})" if normalise else ""
+        normalised = f" (after {', '.join(normalise)})" if normalise else ""
         how = (
             "duplicates: drop leaves out all rows with such ids, under alignment: intersect; duplicates: "
             "{COLUMN: sum} makes one row of them"
         )
-        raise Unusable(f"{where}: {at(later, 'duplicate id', made)}, which repeats data row {first}; {how}")
+        raise Unusable(
+            f"{where}: {at_rows(later, 'duplicate id', normalised)}, which repeats data row {first}; {how}"
+        )
     if not later.any():
         return ids, ~all_copies, []
     several = f"all {int((all_copies & ~later).sum()):,} ids that have several"

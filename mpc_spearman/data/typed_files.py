@@ -118,7 +118,7 @@ class TypedFiles(Source):
 
     def blocks(self, place: int) -> Iterable[pa.Array]:
         """Read a column, of one type in all files."""
-        left, kind = self.n, self._one_type(place)
+        remaining, kind = self.n, self._one_type(place)
         with self._readable():
             for part, file in zip(self._parts, self._files, strict=True):
                 if place < len(self._places):
@@ -129,9 +129,9 @@ class TypedFiles(Source):
                         pa.repeat(value, len(range(file.n)[rows])) for rows in blocks(file.n, _BLOCK)
                     )
                 for block in file_blocks:
-                    yield block.slice(0, left).cast(kind)
-                    left -= len(block)
-                    if left <= 0:
+                    yield block.slice(0, remaining).cast(kind)
+                    remaining -= len(block)
+                    if remaining <= 0:
                         return
 
     def _one_type(self, place: int) -> pa.DataType:
