@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ pytest.register_assert_rewrite("support")  # so that shared assertions say what 
 
 from mpc_spearman.comparison import sweep  # noqa: E402
 from mpc_spearman.data import csv_text  # noqa: E402
-from mpc_spearman.launch import supervisor  # noqa: E402
+from mpc_spearman.launch import local, supervisor  # noqa: E402
 from mpc_spearman.levels import coefficients  # noqa: E402
 from mpc_spearman.network import control  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
 from support.meetings import Meeting  # noqa: E402
 from support.plans import YAML, write_inputs  # noqa: E402
 from support.processes import EVER  # noqa: E402
+from support.server import fork_server  # noqa: E402
 from support.sweeps import FakeRuns  # noqa: E402
 
 # A machine that is busy is slow, and no fault is. The examples are the same each time, so that a rare one
@@ -118,6 +120,12 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], 
 def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Set how many bytes of a CSV file are read at once."""
     return lambda size: monkeypatch.setattr(csv_text, "BLOCK", size)
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the roles of runs in this process from the tests' server, which has imported what they need."""
+    monkeypatch.setattr(local, "ForkServer", lambda: nullcontext(fork_server()))
 
 
 @pytest.fixture

@@ -254,6 +254,7 @@ def test_roles_do_not_outlive_a_launcher_that_is_killed(
     eventually(lambda: left(environment) == [])
 
 
+@pytest.mark.long
 def test_nohup_is_respected(start: Start) -> None:
     plan = ("plan.yaml", *EXACT, *LIGHT)
     process = start("local", *plan, through=["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])

@@ -101,7 +101,8 @@ def test_a_locale_without_a_character_gets_an_escape(folder: Path) -> None:
     assert list(Result.load(folder / "out" / "C").strengths.index) == [NAME]
 
 
-@pytest.mark.parametrize("closed", [pytest.param("stdout", marks=pytest.mark.long), "stderr"])
+@pytest.mark.long
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
 def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None:
     shell = f'exec "$@" {"1" if closed == "stdout" else "2"}>&-'
     done = subprocess.run(

@@ -126,6 +126,7 @@ def test_the_steps_are_few_and_in_order() -> None:
     assert len(STEPS) <= 15
 
 
+@pytest.mark.long
 def test_three_organisations_do_what_the_page_says(three: Organisations) -> None:
     for name, table in TABLES.items():  # step 2
         shutil.copy(ROOT / "data" / table, three.folder / name)

@@ -241,6 +241,7 @@ def test_the_column_of_a_flag_must_be_in_its_name(monkeypatch: pytest.MonkeyPatc
     assert "sent a field 'nominal' that no columns" in str(ended.errors["C"])
 
 
+@pytest.mark.usefixtures("warm")
 def test_correlate_makes_flags_without_a_plan() -> None:
     result = correlate(
         TABLES["A1"], TABLES["B"], encode={"A": {"region": "flags", "sex": "flags"}, "B": {"ward": "flags"}},

@@ -85,6 +85,7 @@ def test_two_jobs_at_once_with_join(
     assert len(list((tmp_path / "ranks").glob("*.ranks"))) == 1
 
 
+@pytest.mark.long
 def test_torchrun(network: Network, tmp_path: Path, by_paillier: Result) -> None:
     with Job(network, tmp_path / "job", settings(PAILLIER), tables()) as job:
         job.torchrun()

@@ -61,6 +61,7 @@ def test_an_export_of_a_german_spreadsheet(tmp_path: Path, monkeypatch: pytest.M
     equals_scipy(decided(tmp_path, 7, edits), raw_pairs.german_cleaned(tmp_path))
 
 
+@pytest.mark.usefixtures("warm")
 def test_claims_several_a_person_with_lost_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     init(tmp_path, raw_pairs.claims(tmp_path), monkeypatch)
     with pytest.raises(TableError, match="duplicate ids"):  # nothing is decided silently

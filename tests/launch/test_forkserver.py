@@ -216,7 +216,7 @@ do(Path({folder!r}), body, settings=LIGHT, watch=lambda party, phase, *_: print(
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_without_the_supervisor_nothing_is_left(tmp_path: Path, number: int) -> None:
     """Though the roles are frozen, and could not notice by themselves."""
     script = SUPERVISED.format(tests=str(ROOT / "tests"), folder=str(tmp_path))

@@ -112,6 +112,7 @@ def test_a_run_killed_or_stopped_in_an_earlier_runs_folder(tmp_path: Path) -> No
         assert age < timedelta(minutes=1)
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_failed_run_on_this_machine_marks_the_earlier_result(tmp_path: Path) -> None:
     tables, out = normal_tables(), tmp_path / "out"
     run_local(mapping(**LIGHT), tables, out=out)

@@ -226,6 +226,7 @@ def test_covariates_are_named_to_all_and_on_the_owners_page() -> None:
     assert its.digest() != load_plan(mapping()).digest()
 
 
+@pytest.mark.usefixtures("warm")
 def test_correlate_adjusts_one_table_or_both() -> None:
     one = correlate(TABLES["A"], TABLES["B"], adjust={"B": ["age", "sex"]})
     np.testing.assert_allclose(one.coefficients, least_squares((), BOTH), rtol=0, atol=1e-7)

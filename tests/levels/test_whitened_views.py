@@ -23,7 +23,11 @@ VIEWS: dict[str, dict[str, tuple[list[int], list[int]]]] = {
 
 @pytest.fixture(
     scope="module",
-    params=["explained mpc", "canonical mpc", pytest.param("canonical paillier", marks=pytest.mark.long)],
+    params=[
+        "canonical mpc",
+        pytest.param("explained mpc", marks=pytest.mark.long),
+        pytest.param("canonical paillier", marks=pytest.mark.long),
+    ],
 )
 def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, np.ndarray]]:
     """What the coordinator opened in recorded runs, (runs, k, m_B), by the pair of tables."""

@@ -273,6 +273,7 @@ def test_the_coordinator_cannot_see_one_sources_part():
                     assert signs_of_pattern(partial + mine - true, wide().width) == [], parties
 
 
+@pytest.mark.long
 def test_two_runs_on_the_same_data_send_other_shares():
     one, two = Wide(wide(0)), Wide(wide(1))
     assert np.array_equal(sum(one.values.values()), sum(two.values.values()))

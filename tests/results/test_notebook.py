@@ -61,6 +61,7 @@ def test_a_figure_has_the_ranking_and_the_coefficients(m: int) -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
 
 
+@pytest.mark.usefixtures("warm")
 def test_two_tables_are_correlated_over_the_people_that_both_have() -> None:
     tables = normal_tables()
     a, b = tables["A"].iloc[5:].sample(frac=1, random_state=1), tables["B"].iloc[:-3]
@@ -72,6 +73,7 @@ def test_two_tables_are_correlated_over_the_people_that_both_have() -> None:
     np.testing.assert_allclose(result.coefficients, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.usefixtures("warm")
 def test_two_tables_are_correlated_with_keys_of_each_or_of_both(tmp_path: Path) -> None:
     tables = normal_tables()
     a = tables["A"].rename(columns={"id": "patient"}).assign(name="somebody", grade=["low", "high"] * 20)
@@ -86,6 +88,7 @@ def test_two_tables_are_correlated_with_keys_of_each_or_of_both(tmp_path: Path) 
     assert not (tmp_path / "run" / "B" / "pairs.csv").exists()  # it was granted strengths alone
 
 
+@pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize(
     ("change", "message"),
     [

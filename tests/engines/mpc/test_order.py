@@ -84,7 +84,7 @@ def random_cases() -> list[list[int]]:
     rng, cases = np.random.default_rng(12), []
     for size in (2, 3, 4, 5, 8, 13):
         for bits in (1, 2, 8, 31, 32, 33, 61):
-            cases += [rng.integers(-(2**bits), 2**bits, size).tolist() for _ in range(3)]
+            cases.append(rng.integers(-(2**bits), 2**bits, size).tolist())
     return [*cases, rng.integers(-LARGEST, LARGEST, 100).tolist(), rng.integers(-3, 3, 100).tolist()]
 
 
