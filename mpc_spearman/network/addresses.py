@@ -58,8 +58,8 @@ def listen_at(address: Address) -> socket.socket:
         dual = socket.has_dualstack_ipv6()
         version = socket.AF_INET6 if dual else socket.AF_INET
         return socket.create_server(("", address.port), family=version, backlog=_BACKLOG, dualstack_ipv6=dual)
-    *others, last = _resolved(address)
-    for family, *_, address_tuple in others:
+    *first_entries, last = _resolved(address)
+    for family, *_, address_tuple in first_entries:
         with suppress(OSError):  # such as ::1 of a `localhost` where IPv6 is off
             return socket.create_server(address_tuple[:2], family=family, backlog=_BACKLOG)
     return socket.create_server(last[4][:2], family=last[0], backlog=_BACKLOG)

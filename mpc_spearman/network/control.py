@@ -65,11 +65,11 @@ class Control:
 
     def answers(self) -> bool:
         """Return whether the peer answers within two seconds; its earlier messages have then been handled."""
-        began = time.monotonic()
+        start = time.monotonic()
         self.send(probe=True)
-        while self.last_received < began and not self.over and time.monotonic() < began + _ANSWER_SECONDS:
+        while self.last_received < start and not self.over and time.monotonic() < start + _ANSWER_SECONDS:
             time.sleep(0.02)
-        return self.last_received >= began and not self.over
+        return self.last_received >= start and not self.over
 
     def finish(self) -> None:
         """End the connection after all messages are sent; the peer has two seconds to end it too."""

@@ -216,11 +216,11 @@ class CoordinatorMeeting(Meeting):
             self._refusals[peer] = error
         self._end_attempt([peer.number, name, phase])
 
-    def _end_attempt(self, left: list[Any] | None) -> None:
-        """End the attempt that is under way, if any, at all parties; `left` is who left and why."""
+    def _end_attempt(self, departure: list[Any] | None) -> None:
+        """End the attempt that is under way, if any, at all parties; `departure` is who left and why."""
         with self._changed:
             attempt, self._attempt = self._attempt, None
-            self._announce_missing(left)
+            self._announce_missing(departure)
         if attempt is not None:
             attempt.close()
 
@@ -271,24 +271,23 @@ class CoordinatorMeeting(Meeting):
         for control in self._joined.values():
             control.send(**message)
 
-    def _announce_missing(self, left: list[Any] | None = None) -> None:
+    def _announce_missing(self, departure: list[Any] | None = None) -> None:
         """Send all who is missing and who left; end the meeting if all who are missing refuse the run."""
         self._missing = missing = [peer for peer in self._roster.peers if peer not in self._joined]
-        self._send_to_all(missing=[peer.number for peer in missing], left=left)
+        self._send_to_all(missing=[peer.number for peer in missing], left=departure)
         self._changed.notify_all()
         if missing and self._refusals.keys() >= {*missing}:
             self.fail(self._refusals[missing[0]])
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
         """Send why this meeting ends to all parties that are here, or arrive within some seconds."""
-        lost = lost_party(error)
         with self._changed:
             self._outcome = {"stop": notice(error, self._roster.me.name, phase)}
             controls = list(self._controls)
         for control in controls:
             control.send(**self._outcome)
         end = time.monotonic() + (NOTICE_SECONDS if phase == "load" else _LATE_ARRIVALS)
-        expected = {peer for peer in self._roster.peers if peer.name != lost}
+        expected = {peer for peer in self._roster.peers if peer.name != lost_party(error)}
         while time.monotonic() < end and not expected <= self._joined.keys():
             time.sleep(0.05)
         listener.close()

@@ -39,11 +39,11 @@ class Forwarding:
             if self._over:
                 connection.close()
                 return
-            others = self._waiting.get((to, caller))
-            if not others:
+            partners = self._waiting.get((to, caller))
+            if not partners:
                 self._waiting.setdefault((caller, to), []).append(connection)
                 return
-            joined = (others.pop(), connection, min(caller, to), max(caller, to))
+            joined = (partners.pop(), connection, min(caller, to), max(caller, to))
             thread = threading.Thread(target=self._pass_on, args=joined, name="forward", daemon=True)
             thread.start()  # now, as `close`, which needs the lock too, joins all threads
             self._threads.append(thread)

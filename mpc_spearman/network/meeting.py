@@ -103,9 +103,11 @@ class Meeting:
                 next_report += REPORT_INTERVAL
 
     def _missing_error(self, missing: Sequence[Party]) -> PartyMissing:
-        left = self._departures
-        never_joined = [peer for peer in missing if peer not in left]
-        names = [f"{peer}, which left with {left[peer]}," if peer in left else str(peer) for peer in missing]
+        never_joined = [peer for peer in missing if peer not in self._departures]
+        names = [
+            f"{peer}, which left with {self._departures[peer]}," if peer in self._departures else str(peer)
+            for peer in missing
+        ]
         hint = f". {JOIN_ADVICE}" if never_joined else ""
         return PartyMissing(
             f"{' and '.join(names)} did not join within {self._settings.join_timeout:g} s{hint}",

@@ -160,15 +160,16 @@ class Channel:
         """Return how many queued messages are still to be sent; none are after a farewell or an abort."""
         return 0 if self._sent_last_frame else self._unsent
 
-    @property
-    def settled(self) -> bool:
-        """Whether a received frame waits to be taken, or no further frame will arrive."""
-        return bool(self._inbox) or self.failure is not None
+    def has_frame(self) -> bool:
+        """Return whether a received frame waits to be taken."""
+        return bool(self._inbox)
 
-    def take(self) -> tuple[Header, memoryview] | None:
-        """Remove and return the oldest received frame, or None. Call with `changed` held."""
-        if not self._inbox:
-            return None
+    def settled(self) -> bool:
+        """Return whether a received frame waits to be taken, or no further frame will arrive."""
+        return self.has_frame() or self.failure is not None
+
+    def take(self) -> tuple[Header, memoryview]:
+        """Remove and return the oldest received frame, if there is one. Call with `changed` held."""
         self._changed.notify_all()
         return self._inbox.popleft()
 

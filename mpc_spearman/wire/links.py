@@ -24,11 +24,11 @@ from typing import Any
 from mpc_spearman.errors import MpcSpearmanError, PeerTimeout, ProtocolViolation
 from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.wire.aborts import distance_from_cause, from_notice, notice
-from mpc_spearman.wire.channel import Channel, Header, Transport
+from mpc_spearman.wire.channel import Channel, Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Field, Kind
 from mpc_spearman.wire.messages import decode, encode, largest
-from mpc_spearman.wire.meter import Meter
+from mpc_spearman.wire.meter import FORWARDED, Meter
 
 # How many messages may wait to leave before a send blocks: enough to keep the link busy.
 _MAX_UNSENT = 2
@@ -79,11 +79,10 @@ class Links:
             )
             for peer in roster.peers
         }
-        for pair, way in meter.ways.items():
-            if way == "forwarded" and roster.me.name in pair and roster.me != roster.coordinator:
-                channel = next(one for peer, one in self._channels.items() if peer.name in pair)
+        for peer, channel in self._channels.items():
+            pairs = ((roster.me.name, peer.name), (peer.name, roster.me.name))
+            if any(meter.ways.get(pair) == FORWARDED for pair in pairs):
                 channel.forwarder = self._channels[roster.coordinator]
-        for channel in self._channels.values():
             channel.start()
 
     def send(
@@ -105,12 +104,10 @@ class Links:
         channel = self._channels[peer]
         payload = encode(fields, {**self.dimensions, **sizes}, values)
         channel.put(kind, self._meter.depth if depth is None else depth, payload)
-        began = time.monotonic()
         with self._meter.waiting(), self._changed:
-            while channel.backlog() > _MAX_UNSENT:
-                self._raise_failure(f"sending to {peer}")
-                self._check_progress(peer, began, f"taken {kind.name}")
-                self._changed.wait(1.0)
+            self._wait_until(
+                lambda: channel.backlog() <= _MAX_UNSENT, f"sending to {peer}", peer, f"taken {kind.name}"
+            )
         return payload
 
     def receive(self, peer: Party, kind: Kind, *, sizes: Mapping[str, int] = _NO_SIZES) -> dict[str, Any]:
@@ -119,8 +116,13 @@ class Links:
         `NetworkError` if a link failed, or the peer was silent for too long; `ProtocolViolation` for another
         kind of message, or one that does not match the view table.
         """
-        fields = self._fields(kind, peer, self._roster.me)
-        header, payload = self._next_frame(peer, kind)
+        fields, channel = self._fields(kind, peer, self._roster.me), self._channels[peer]
+        with self._meter.waiting(peer.name), self._changed:
+            # Frames that arrived before a failure are still read: they often explain it.
+            self._wait_until(
+                channel.has_frame, f"waiting for {kind.name} from {peer}", peer, f"sent {kind.name}"
+            )
+            header, payload = channel.take()
         self._meter.count_received(header.kind.phase, header.size)
         if header.kind is not kind:
             raise ProtocolViolation(
@@ -170,11 +172,11 @@ class Links:
         until, signatures = time.monotonic() + self._farewell_timeout, {self._roster.me.name: signature}
         for peer, channel in self._channels.items():
             with self._meter.waiting(peer.name), self._changed:
-                while not channel.settled and time.monotonic() < until:
+                while not channel.settled() and time.monotonic() < until:
                     self._raise_failure(f"parting from {peer}")
                     self._changed.wait(min(1.0, max(0.0, until - time.monotonic())))
             signatures[peer.name] = (
-                self.receive(peer, Kind.FAREWELL)["signature"] if channel.settled else bytes(len(signature))
+                self.receive(peer, Kind.FAREWELL)["signature"] if channel.settled() else bytes(len(signature))
             )
         for channel in self._channels.values():
             channel.join(until - time.monotonic())
@@ -191,26 +193,19 @@ class Links:
         """Return the longest payload of a kind that a peer may send; raise if it may send none."""
         return largest(self._fields(kind, peer, self._roster.me), self.dimensions)
 
-    def _next_frame(self, peer: Party, kind: Kind) -> tuple[Header, memoryview]:
-        channel, began = self._channels[peer], time.monotonic()
-        with self._meter.waiting(peer.name), self._changed:
-            while True:
-                # Frames that arrived before a failure are still read: they often explain it.
-                frame = channel.take()
-                if frame is not None:
-                    return frame
-                self._check_progress(peer, began, f"sent {kind.name}")
-                self._raise_failure(f"waiting for {kind.name} from {peer}")
-                self._changed.wait(1.0)
-
-    def _check_progress(self, peer: Party, began: float, done: str) -> None:
-        if time.monotonic() - began > self._longest:
-            raise PeerTimeout(
-                f"{peer} sends signs of life, but has not {done} for {self._longest:g} s "
-                "(network.message_timeout): it, or a party it waits for, is stuck "
-                f"[{self._roster.me}, in phase {self._meter.current}]",
-                (PeerTimeout.__name__, peer.name, self._meter.current),
-            )
+    def _wait_until(self, done: Callable[[], bool], doing: str, peer: Party, progress: str) -> None:
+        """Wait, with `changed` held, until `done`; raise an error that ends this, or if `peer` is stuck."""
+        start = time.monotonic()
+        while not done():
+            self._raise_failure(doing)
+            if time.monotonic() - start > self._longest:
+                raise PeerTimeout(
+                    f"{peer} sends signs of life, but has not {progress} for {self._longest:g} s "
+                    "(network.message_timeout): it, or a party it waits for, is stuck "
+                    f"[{self._roster.me}, in phase {self._meter.current}]",
+                    (PeerTimeout.__name__, peer.name, self._meter.current),
+                )
+            self._changed.wait(1.0)
 
     def _raise_failure(self, doing: str) -> None:
         self._fail_silent()

@@ -49,10 +49,12 @@ _PHASES_OF = {"he": ("keys", "encrypt", "evaluate", "decrypt"), "mpc": ("share",
 
 def cost_phases(protocol: str, alignment: str = "same", *, proofs: bool = False) -> tuple[str, ...]:
     """Return the phases in the cost table of a plan: all but ``account``, which sends the table itself."""
-    others = [phase for name, phases in _PHASES_OF.items() if name != protocol for phase in phases]
-    others += [] if alignment == "intersect" else ["intersect"]
-    others += [] if proofs else ["prove"]
-    return tuple(phase for phase in PHASES if phase != "account" and phase not in others)
+    absent = ["account", *(phase for name in _PHASES_OF if name != protocol for phase in _PHASES_OF[name])]
+    if alignment != "intersect":
+        absent.append("intersect")
+    if not proofs:
+        absent.append("prove")
+    return tuple(phase for phase in PHASES if phase not in absent)
 
 
 @dataclass
