@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Attempt
 from mpc_spearman.network.control import Control
 from mpc_spearman.parties import Party
-from support import meetings
+from support import meetings, relay
 from support.meetings import assert_connected
 from support.memory_network import A, B, C
 from support.processes import EVER, eventually
@@ -58,22 +57,12 @@ def cut(meet: Meet) -> Iterator[meetings.Meeting]:
     near, _ = listener.accept()
     listener.close()  # A's later connections are refused
     far = socket.create_connection(run.address)
-    threads = [threading.Thread(target=pass_on, args=pair) for pair in ((near, far), (far, near))]
-    for thread in threads:
+    thread = threading.Thread(target=relay.join, args=(near, far))
+    with near, far:
         thread.start()
-    yield run
-    run.wait("cut")
-    for thread in threads:
+        yield run
+        run.wait("cut")
         thread.join(EVER)
-    near.close()
-    far.close()
-
-
-def pass_on(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(4096):
-            sink.sendall(data)
-        sink.shutdown(socket.SHUT_WR)
 
 
 def test_a_party_that_reaches_the_coordinator_only_once_ends(cut: meetings.Meeting) -> None:
