@@ -49,19 +49,6 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The vectors of one source and of the target: how many there are, and their length `n`."""
-
-    n: int
-    m_source: int
-    m_target: int
-
-    def sizes(self, **more: int) -> dict[str, int]:
-        """Return the values of symbols in messages about this source, and `more` of them."""
-        return {"m_source": self.m_source, "basis": self.m_source + self.m_target - 1, **more}
-
-
-@dataclass(frozen=True)
 class Computation:
     """What an engine computes in a run; the same at all parties."""
 
@@ -78,10 +65,6 @@ class Computation:
     noisy_sources: Sequence[Party] = ()
     #: Whether owners prove their vectors to be possible ranks.
     proved: bool = False
-
-    def shape(self, source: Party) -> Shape:
-        """Return the sizes in one source's session."""
-        return Shape(self.rows, self.source_vectors[source], self.target_vectors)
 
 
 @dataclass(frozen=True)
@@ -103,6 +86,6 @@ class Contribution:
         vectors = computation.source_vectors
         if self.added is None or len(self.added) == vectors[source]:
             return self.added
-        owners = list(vectors)
-        start = sum(vectors[other] for other in owners[: owners.index(source)])
+        sources = list(vectors)
+        start = sum(vectors[earlier] for earlier in sources[: sources.index(source)])
         return self.added[start : start + vectors[source]]

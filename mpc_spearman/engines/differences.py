@@ -54,10 +54,10 @@ class Squares:
         self._impossible |= beyond[:m_source, None]
         self._impossible[:, 1:] |= beyond[m_source:]
         a, b = opened[:m_source], np.vstack([np.zeros_like(opened[:1]), opened[m_source:]])
-        left, right = a.astype(np.float64), b.astype(np.float64)
+        a_floats, b_floats = a.astype(np.float64), b.astype(np.float64)
         self._add(
-            (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * matmul(a, b, self._bound),
-            (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1) - 2 * left @ right.T,
+            _squares(a)[:, None] + _squares(b) - 2 * matmul(a, b, self._bound),
+            _squares(a_floats)[:, None] + _squares(b_floats) - 2 * a_floats @ b_floats.T,
         )
 
     def add_pairs(self, opened: np.ndarray) -> None:
@@ -65,8 +65,7 @@ class Squares:
         opened, beyond = self._clip(opened)
         shape = self._sums.shape
         self._impossible |= beyond.reshape(shape)
-        floats = opened.astype(np.float64)
-        self._add((opened * opened).sum(axis=1).reshape(shape), (floats * floats).sum(axis=1).reshape(shape))
+        self._add(_squares(opened).reshape(shape), _squares(opened.astype(np.float64)).reshape(shape))
 
     def _add(self, low: np.ndarray, rounded: np.ndarray) -> None:
         """Add sums, int64 modulo 2^64, that are near `rounded`."""
@@ -77,3 +76,9 @@ class Squares:
         """Return the opened values, clipped to the bound, and which vectors exceeded it."""
         clipped = np.clip(opened, -self._bound, self._bound)
         return clipped, (clipped != opened).any(axis=1)
+
+
+def _squares(values: np.ndarray) -> np.ndarray:
+    """Return the sum of squares of each row."""
+    sums: np.ndarray = (values * values).sum(axis=1)
+    return sums

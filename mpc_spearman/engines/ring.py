@@ -16,6 +16,8 @@ import sys
 
 import numpy as np
 
+from mpc_spearman.arrays import blocks
+
 _LIMB = 22
 _HALF = 1 << (_LIMB - 1)
 _MASK = (1 << _LIMB) - 1
@@ -23,36 +25,33 @@ _EXACT = 1 << 53
 _ROWS = 2048
 
 
-def matmul(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
+def matmul(x: np.ndarray, y: np.ndarray, bound: int = 1 << 63) -> np.ndarray:
     """Multiply x · yᵀ modulo 2^64: int32 or int64 (a, rows) and int64 (b, rows) give int64 (a, b).
 
     `bound` is the largest absolute value in `x`, where that is known to be small, such as n − 1 for centred
     doubled ranks. A product of limbs is right only if it holds, so there it is checked.
     """
-    multiply = _in_integers if _vectorised() else _in_limbs
-    return multiply(x, y, bound)
+    return _in_integers(x, y) if _vectorised() else _in_limbs(x, y, bound)
 
 
-def _in_limbs(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
+def _in_limbs(x: np.ndarray, y: np.ndarray, bound: int = 1 << 63) -> np.ndarray:
     """Multiply as float64.
 
     Where `bound` is below 2^22 x is one limb, where it is below 2^42 two. With |x| ≤ X per limb of x, every
     partial sum is at most rows·X·2^21 in size, so products are taken in blocks of rows ≤ 2^53 / (X·2^21),
     and of 2048 at most, since longer ones do not fit caches.
     """
-    count = 3 if bound is None or bound >> 42 else 2 if bound >> _LIMB else 1
-    if bound is not None and count < 3 and x.size and max(abs(int(x.min())), abs(int(x.max()))) > bound:
+    count = 3 if bound >> 42 else 2 if bound >> _LIMB else 1
+    if count < 3 and max(int(x.max(initial=0)), -int(x.min(initial=0))) > bound:
         raise ValueError(f"an entry of x is beyond the stated bound {bound}")
-    per_limb = max(1, bound) if bound is not None and count == 1 else _HALF
-    block = min(_ROWS, _EXACT // (per_limb * _HALF))
+    per_limb = max(1, bound) if count == 1 else _HALF
     a, b = len(x), len(y)
     total = np.zeros((a, b), dtype=np.int64)
-    for start in range(0, x.shape[1], block):
-        rows = slice(start, start + block)
-        left, right = _limbs(x[:, rows], count), _limbs(y[:, rows], 3)
+    for rows in blocks(x.shape[1], min(_ROWS, _EXACT // (per_limb * _HALF))):
+        x_limbs, y_limbs = _limbs(x[:, rows], count), _limbs(y[:, rows], 3)
         for i in range(count):
             # one product with all limbs of y that weigh less than 2^64 together with this limb of x
-            products = (left[i * a : (i + 1) * a] @ right[: (3 - i) * b].T).astype(np.int64)
+            products = (x_limbs[i * a : (i + 1) * a] @ y_limbs[: (3 - i) * b].T).astype(np.int64)
             for j in range(3 - i):
                 total += products[:, j * b : (j + 1) * b] << (_LIMB * (i + j))
     return total
@@ -68,23 +67,23 @@ def _vectorised() -> bool:
     )
 
 
-def _in_integers(x: np.ndarray, y: np.ndarray, bound: int | None = None) -> np.ndarray:
+def _in_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     import torch
 
-    left, right = (torch.from_numpy(np.require(side, np.int64, ("C", "W"))) for side in (x, y))
-    return (left @ right.T).numpy()
+    x_tensor, y_tensor = (torch.from_numpy(np.require(factor, np.int64, ("C", "W"))) for factor in (x, y))
+    return (x_tensor @ y_tensor.T).numpy()
 
 
 def _limbs(values: np.ndarray, count: int) -> np.ndarray:
     """Split integers (m, rows) into balanced limbs, float64 (count·m, rows), all of the lowest first."""
     m, rows = values.shape
     limbs = np.empty((count, m, rows))
-    rest = values.astype(np.int64)
+    upper = values.astype(np.int64)
     for limb in limbs[:-1]:
-        low = ((rest + _HALF) & _MASK) - _HALF
+        low = ((upper + _HALF) & _MASK) - _HALF
         limb[:] = low
-        # rest - low may wrap at the ends of the ring; what is lost weighs 2^64 or more
-        rest -= low
-        rest >>= _LIMB
-    limbs[-1] = rest
+        # upper - low may wrap at the ends of the ring; what is lost weighs 2^64 or more
+        upper -= low
+        upper >>= _LIMB
+    limbs[-1] = upper
     return limbs.reshape(count * m, rows)

@@ -67,10 +67,6 @@ class Sizes:
     keys: int = 1
     operation: Operation = "inner_products"
 
-    def __post_init__(self) -> None:
-        if max(self.bounds.value, self.bounds.target, self.bounds.result) >= 2**63:
-            raise BoundError("the values or their inner products do not fit a signed 64-bit integer")
-
 
 class StaysHere:
     """An object that must stay in its process: pickling and copying raise, and its repr shows nothing."""

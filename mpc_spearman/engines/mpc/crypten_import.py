@@ -19,13 +19,12 @@ _REGISTRY = "torch.onnx.symbolic_registry"
 if _REGISTRY not in sys.modules and importlib.util.find_spec(_REGISTRY) is None:
     sys.modules[_REGISTRY] = types.ModuleType(_REGISTRY)
 
-import crypten as crypten  # noqa: E402
-from crypten import communicator as communicator  # noqa: E402
-from crypten.communicator import Communicator as Communicator  # noqa: E402
-from crypten.mpc.primitives import arithmetic as arithmetic  # noqa: E402
-from crypten.mpc.primitives import beaver as beaver  # noqa: E402
-from crypten.mpc.primitives import binary as binary  # noqa: E402
-from crypten.mpc.primitives import circuit as circuit  # noqa: E402
-from crypten.mpc.primitives import replicated as replicated  # noqa: E402
-from crypten.mpc.primitives.arithmetic import ArithmeticSharedTensor as ArithmeticSharedTensor  # noqa: E402
-from crypten.mpc.primitives.binary import BinarySharedTensor as BinarySharedTensor  # noqa: E402
+import crypten  # noqa: E402
+from crypten import communicator  # noqa: E402
+from crypten.communicator import Communicator  # noqa: E402
+from crypten.mpc.primitives import arithmetic, beaver, binary, circuit, replicated  # noqa: E402
+from crypten.mpc.primitives.arithmetic import ArithmeticSharedTensor  # noqa: E402
+from crypten.mpc.primitives.binary import BinarySharedTensor  # noqa: E402
+
+__all__ = ["ArithmeticSharedTensor", "BinarySharedTensor", "Communicator", "arithmetic", "beaver", "binary"]
+__all__ += ["circuit", "communicator", "crypten", "replicated"]

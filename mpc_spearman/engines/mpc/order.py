@@ -12,7 +12,7 @@ simulates each party's view.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -39,9 +39,16 @@ def reveal_order(
     is opened to: under ``top``, which are the greatest, (m_B,); else "q before r" of every pair q < r, row by
     row, (m_B·(m_B - 1)/2,).
     """
-    share = _gather(run, [session.rerandomised(session.shared(term)) for session, term in terms])
-    if share is None:
+    me, coordinator, (_, *further) = run.roster.me, run.roster.coordinator, run.roster.sources
+    values = [session.rerandomised(session.shared(term)) for session, term in terms]
+    share: NDArray[np.int64] = sum(value.share for value in values).numpy()[0]
+    # Three parties hold V: all sources but the first send the coordinator their shares, re-randomised as
+    # where sums are opened (`reveal_total`). The target's share, which never leaves, cancels what hides them.
+    if me in further:
+        run.links.send(coordinator, Kind.PADDED, {"share": share})
         return None
+    for source in further if me == coordinator else ():
+        share = share + run.links.receive(source, Kind.PADDED)["share"]
     if run.plan.order == "ascending":
         share = -share
     if last is not None:
@@ -51,24 +58,6 @@ def reveal_order(
     return compared.open(bits)
 
 
-def _gather(run: Run, values: Sequence[Any]) -> NDArray[np.int64] | None:
-    """Return this party's additive share of V, (m_B,); None at a source that is not the first.
-
-    Three parties hold V: all sources but the first send the coordinator their shares, re-randomised as where
-    sums are opened (`mpc_spearman.engines.mpc.sharing.reveal_total`). The target's share, which it never
-    sends, cancels what hides them.
-    """
-    me, (_, *others) = run.roster.me, run.roster.sources
-    total: NDArray[np.int64] = sum(value.share for value in values).numpy()[0]
-    if me in others:
-        run.links.send(run.roster.coordinator, Kind.PADDED, {"share": total})
-        return None
-    if me == run.roster.coordinator:
-        for source in others:
-            total = total + run.links.receive(source, Kind.PADDED)["share"]
-    return total
-
-
 class Comparison:
     """Comparisons of shared integers by the coordinator (0), the target (1) and the first source (2)."""
 
@@ -76,12 +65,8 @@ class Comparison:
         self._run = run
         self._parties = run.roster.parties[:3]
         self.number = self._parties.index(run.roster.me)
-        self._communicator = LinkCommunicator(run.links, self._parties, run.roster.me, None)
+        self._communicator = LinkCommunicator(run, self._parties)
         self._zeros = zero_streams(run, self._parties, Purpose.COMPARE)
-        self._masks: Stream | None = None
-        if self.number < 2:
-            key = run.keys[self._parties[1 - self.number]]
-            self._masks = Stream(key.subkey(Purpose.CONVERT, self._parties[2].name))
 
     def before(self, share: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Compare shared values, (m,), of less than 2^62 in size.
@@ -95,10 +80,10 @@ class Comparison:
     def strongest(self, share: NDArray[np.int64], k: int) -> NDArray[np.uint8]:
         """Return this party's XOR share, (m,), of which values are the k greatest; ties go to the first."""
         q, r = np.triu_indices(len(share), 1)
-        ones = self.integers(self.before(share))
+        before = self.integers(self.before(share))
         spare = np.zeros(len(share), dtype=np.int64)  # k - 1, less how many come before each
-        np.subtract.at(spare, r, ones)
-        np.add.at(spare, q, ones)  # q comes before r, or 1 - that many r before q
+        np.subtract.at(spare, r, before)
+        np.add.at(spare, q, before)  # r comes before q by 1 less `before`
         if self.number == 0:  # one party adds a public number to its share
             spare += k - 1 - np.arange(len(share))[::-1]
         return self.not_negative(spare)
@@ -131,10 +116,10 @@ class Comparison:
         if self.number == coordinator:
             links.send_words(target, share)
             x_2 = links.receive_words(source, len(bits))
-            return self._mask(len(bits)) * (1 - 2 * x_2) + x_2
+            return self._masks.ring(bits.shape) * (1 - 2 * x_2) + x_2
         if self.number == target:
             u = share ^ links.receive_words(coordinator, len(bits))
-            links.send_words(source, u - self._mask(len(bits)))
+            links.send_words(source, u - self._masks.ring(bits.shape))
             return np.zeros_like(share)
         links.send_words(coordinator, share)
         return links.receive_words(target, len(bits)) * (1 - 2 * share)
@@ -153,6 +138,8 @@ class Comparison:
                 bits = bits ^ np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=len(bits))
         return bits.astype(bool)
 
-    def _mask(self, count: int) -> NDArray[np.int64]:
-        assert self._masks is not None
-        return self._masks.ring((count,))
+    @cached_property
+    def _masks(self) -> Stream:
+        """The stream that the coordinator and the target share."""
+        key = self._run.keys[self._parties[1 - self.number]]
+        return Stream(key.subkey(Purpose.CONVERT, self._parties[2].name))

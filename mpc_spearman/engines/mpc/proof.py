@@ -32,7 +32,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -63,30 +62,6 @@ from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
 
 _SEED = 4  # words of a seed
-
-
-@dataclass
-class Coins:
-    """The verifiers' coins of one proof, from their stream; `release` sends them to the prover, if any."""
-
-    stream: Stream
-    release: Callable[[Elements], None]
-    hashed: Any = field(default_factory=hashlib.sha256)
-
-    def point(self, excluded: Callable[[int], bool]) -> int:
-        """Draw an element that is not excluded."""
-        while excluded(point := int(drawn(self.stream, 1)[0])):
-            pass
-        return int(self._released(np.array([point]))[0])
-
-    def seed(self) -> bytes:
-        """Draw the seed of a stream."""
-        return self._released(self.stream.ring((_SEED,))).tobytes()
-
-    def _released(self, words: Elements) -> Elements:
-        self.hashed.update(words.tobytes())
-        self.release(words)
-        return words
 
 
 @step("prove")
@@ -151,7 +126,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]]) -
     while len(f) > 1:
         depth = run.meter.depth
         share(np.array(ends_of_round(f, g)))
-        r = point(_is_end_of_round)
+        r = point(lambda value: value < 2)
         f, g = fold(f, r), fold(g, r)
     # 6: a hash of all coins
     run.links.send(hub, Kind.PROOF_HASH, {"coins": hashed.digest()})
@@ -188,10 +163,7 @@ def verify(run: Run, session: Session, owner: Party, masked: NDArray[np.int64]) 
             raise ProtocolViolation(f"{owner} sent a share that is no element of the field")
         return shares
 
-    def release(words: Elements) -> None:
-        run.links.send(owner, Kind.PROOF_COINS, {"coins": words}, sizes={"words": len(words)})
-
-    shares, _ = _follow(run, session, owner, take, release, lambda rows, cells: masked[:, rows])
+    shares, _ = _follow(run, session, owner, take, lambda rows, cells: masked[:, rows])
     run.links.send(run.roster.coordinator, Kind.PROOF_END, {"shares": np.array(shares)})
 
 
@@ -208,7 +180,7 @@ def settle(run: Run, session: Session, owner: Party) -> None:
     def mask_block(rows: slice, cells: slice) -> NDArray[np.int64]:
         return masks.ring((session.columns(owner), rows.stop - rows.start))
 
-    second, coins = _follow(run, session, owner, partial(drawn, stream), lambda words: None, mask_block)
+    second, coins = _follow(run, session, owner, partial(drawn, stream), mask_block)
     same_coins = run.links.receive(owner, Kind.PROOF_HASH)["coins"] == coins
     first = run.links.receive(verifier, Kind.PROOF_END)["shares"]
     f, g, claim, checks = (sum(pair) % PRIME for pair in zip(map(int, first), second, strict=True))
@@ -224,21 +196,34 @@ def _follow(
     session: Session,
     owner: Party,
     take: Callable[[int], Elements],
-    release: Callable[[Elements], None],
     ring_block: Callable[[slice, slice], NDArray[np.int64]],
 ) -> tuple[Sequence[int], bytes]:
     """Follow the proof as one verifier.
 
-    `take` returns the next shares, `release` sends coins to the prover, `ring_block` returns this verifier's
-    shares of a block in the ring. The share of a public constant is the constant at the first verifier, and
-    0 at the second. Returns this verifier's shares of the last f, g, the claim, and of the checks; and a hash
-    of all coins.
+    `take` returns the next shares, `ring_block` this verifier's shares of a block in the ring. The share of a
+    public constant is the constant at the first verifier, and 0 at the second. Returns this verifier's shares
+    of the last f, g, the claim, and of the checks; and a hash of all coins.
     """
     statement, hub = Statement.of(run, session, owner), run.roster.coordinator
     first = run.roster.me != hub
     key = run.keys[hub if first else session.peer(owner)]
-    coins = Coins(Stream(key.subkey(Purpose.COINS, session.source.name)), release)
+    coins, hashed = Stream(key.subkey(Purpose.COINS, session.source.name)), hashlib.sha256()
     secret = Stream(key.subkey(Purpose.WEIGHTS, session.source.name))
+
+    def released(words: Elements) -> Elements:
+        hashed.update(words.tobytes())
+        if first:
+            run.links.send(owner, Kind.PROOF_COINS, {"coins": words}, sizes={"words": len(words)})
+        return words
+
+    def point(excluded: Callable[[int], bool]) -> int:
+        while excluded(coin := int(drawn(coins, 1)[0])):
+            pass
+        return int(released(np.array([coin]))[0])
+
+    def seed() -> bytes:
+        return released(coins.ring((_SEED,))).tobytes()
+
     # 1
     f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
     for rows, cells in statement.blocks():
@@ -247,7 +232,7 @@ def _follow(
     counts = take(len(statement.table))
     alpha, beta, gamma = map(int, take(3))
     # 2
-    tau, seed = coins.point(statement.is_legal), coins.seed()
+    tau, of_subsets = point(statement.is_legal), seed()
     # 3
     for _, cells in statement.blocks():
         g[cells] = take(cells.stop - cells.start)
@@ -255,29 +240,24 @@ def _follow(
     # what the coordinator checks besides f·g: multiplicities, and sums over the subsets
     lookup = total(g[: statement.elements]) - dot(counts, statement.inverses(tau))
     offset = statement.offset if first else 0
-    ring_sums = statement.in_ring(statement.subset_sums(seed, ring_block) + offset)
-    sums = plus(statement.field_sums(seed, f), offset)
+    ring_sums = statement.in_ring(statement.subset_sums(of_subsets, ring_block) + offset)
+    sums = plus(statement.field_sums(of_subsets, f), offset)
     residuals = statement.residuals(sums, bits.reshape(statement.bits), ring_sums).ravel()
     weight, *weights = drawn(secret, 1 + len(residuals)).tolist()
     checks = weight * lookup + dot(np.array(weights, dtype=np.int64), residuals)
     # 4
     f[statement.elements :] = [*bits, alpha]
     g[statement.elements :] = [*(minus(bits, 1) if first else bits), beta]
-    weight_sum, last = _weigh(statement, g, Stream(coins.seed()))
+    weight_sum, last = _weigh(statement, g, Stream(seed()))
     claim = tau * total(g[: statement.elements]) + last * gamma - (weight_sum if first else 0)
     # 5
     while len(f) > 1:
         at_zero, leading = map(int, take(2))
-        r = coins.point(_is_end_of_round)
+        r = point(lambda value: value < 2)
         claim = (at_zero + r * (claim - 2 * at_zero - leading) + r * r * leading) % PRIME
         f, g = fold(f, r), fold(g, r)
     # 6
-    return (int(f[0]), int(g[0]), claim % PRIME, checks % PRIME), coins.hashed.digest()
-
-
-def _is_end_of_round(r: int) -> bool:
-    """Return whether a coin would show the prover's values at an end of a round, 0 or 1."""
-    return r < 2
+    return (int(f[0]), int(g[0]), claim % PRIME, checks % PRIME), hashed.digest()
 
 
 def _weigh(statement: Statement, g: Elements, stream: Stream) -> tuple[int, int]:

@@ -23,14 +23,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mpc_spearman.engines.computation import Computation, Shape
+from mpc_spearman.engines.computation import Computation
 from mpc_spearman.engines.mpc import crypten_import as ct
 from mpc_spearman.parties import Party
 from mpc_spearman.run import Run
 from mpc_spearman.wire.integers import nearest, width_of
 from mpc_spearman.wire.keys import Purpose, Stream
 from mpc_spearman.wire.kinds import Kind
-from mpc_spearman.wire.links import Links
 
 _CPU = torch.device("cpu")
 
@@ -38,11 +37,11 @@ _CPU = torch.device("cpu")
 class LinkCommunicator(ct.Communicator):  # type: ignore[misc]  # CrypTen has no types
     """What CrypTen's ``reveal`` and AND need of a communicator; parties are numbered by their place."""
 
-    def __init__(self, links: Links, parties: Sequence[Party], me: Party, shape: Shape | None) -> None:
-        self._links, self._parties, self._me, self._shape = links, parties, me, shape
+    def __init__(self, run: Run, parties: Sequence[Party], session: Session | None = None) -> None:
+        self._links, self._parties, self._me, self._session = run.links, parties, run.roster.me, session
 
     def get_rank(self) -> int:
-        """Return this party's number among the three."""
+        """Return this party's number."""
         return self._parties.index(self._me)
 
     def get_world_size(self) -> int:
@@ -53,7 +52,7 @@ class LinkCommunicator(ct.Communicator):  # type: ignore[misc]  # CrypTen has no
         self, tensor: torch.Tensor, dst: int, op: object = None, async_op: bool = False
     ) -> torch.Tensor:
         """Add the parties' shares up at `dst`, in the ring they travel in; the others only send theirs."""
-        sizes = self._shape.sizes(rows=tensor.shape[1]) if self._shape else {}
+        sizes = self._session.sizes(tensor.shape[1]) if self._session else {}
         if self.get_rank() != dst:
             self._links.send(self._parties[dst], Kind.SHARE, {"share": tensor.numpy()}, sizes=sizes)
             return tensor
@@ -92,15 +91,17 @@ class Session:
     """Shares of one source's and the target's values, and their opening to the coordinator."""
 
     def __init__(self, run: Run, source: Party, computation: Computation) -> None:
-        self.source, self.shape = source, computation.shape(source)
+        self.source, self.n = source, computation.rows
+        self.m_source, self.m_target = computation.source_vectors[source], computation.target_vectors
+        self._basis = self.m_source + self.m_target - 1
         run.links.dimensions["ring_bytes"] = width_of(computation.bounds.result)  # the same at all parties
-        sizes = (self.shape.m_source, self.shape.m_target)
-        columns = sum(sizes) - 1 if computation.operation == "differences" else max(sizes)
-        #: Rows of a block, which are as many ring elements as fit in the bytes of a block.
+        differences = computation.operation == "differences"
+        columns = self._basis if differences else max(self.m_source, self.m_target)
+        #: How many rows a block has.
         self.cut = max(1, run.block_bytes // (8 * columns))
         self._run = run
         parties = (run.roster.coordinator, run.roster.target, source)
-        self._communicator = LinkCommunicator(run.links, parties, run.roster.me, self.shape)
+        self._communicator = LinkCommunicator(run, parties, self)
         self._zeros = zero_streams(run, parties, Purpose.ZERO)
         self._mask_keys: dict[Party, bytes] = {}
 
@@ -110,7 +111,11 @@ class Session:
 
     def columns(self, owner: Party) -> int:
         """Return how many vectors a data party has."""
-        return self.shape.m_source if owner == self.source else self.shape.m_target
+        return self.m_source if owner == self.source else self.m_target
+
+    def sizes(self, rows: int) -> dict[str, int]:
+        """Return the values of symbols in messages about a block of so many rows."""
+        return {"m_source": self.m_source, "basis": self._basis, "rows": rows}
 
     def masks(self, peer: Party) -> Stream:
         """Return the stream of masks shared with a peer, from its beginning: a proof draws them again."""

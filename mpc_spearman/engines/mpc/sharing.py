@@ -48,12 +48,12 @@ def multiply_vectors(
     `vectors` are the party's, int32 or int64 (m, n), at the source at most `bound` in size. Returns int64
     (m_A, m_B), modulo 2^64. The peer's masked values are kept in `received`, if it is given.
     """
-    shape, is_source = session.shape, run.roster.me == session.source
-    peer, masks = session.peer(run.roster.me), session.masks(run.roster.coordinator)
-    total = np.zeros((shape.m_source, shape.m_target), dtype=np.int64)
+    is_source, peer = run.roster.me == session.source, session.peer(run.roster.me)
+    masks = session.masks(run.roster.coordinator)
+    total = np.zeros((session.m_source, session.m_target), dtype=np.int64)
     sent: deque[tuple[np.ndarray, np.ndarray]] = deque()
     unsent, depth = parts(vectors, session.cut), run.meter.depth
-    for rows in blocks(shape.n, session.cut):
+    for rows in blocks(session.n, session.cut):
         for _, values in islice(unsent, _AHEAD - len(sent)):
             sent.append((values, share_block(run, session, values, masks, depth)))
         values, mask = sent.popleft()
@@ -62,7 +62,7 @@ def multiply_vectors(
         if received is not None:
             received[:, rows] = masked
         total += ring.matmul(values, masked, bound) if is_source else ring.matmul(masked, mask)
-        run.tick(rows.stop, shape.n)
+        run.tick(rows.stop, session.n)
     return total
 
 
@@ -70,7 +70,7 @@ def multiply_vectors(
 def share_block(run: Run, session: Session, values: np.ndarray, masks: Stream, depth: int) -> np.ndarray:
     """Share a block of this party's values and send the peer its copy; returns the mask, (m, rows)."""
     mask = masks.ring(values.shape)
-    block, sizes = session.shared(values - mask).share.numpy(), session.shape.sizes(rows=values.shape[1])
+    block, sizes = session.shared(values - mask).share.numpy(), session.sizes(values.shape[1])
     # A masked block depends on no block of the peer, so all of them together count as one round: `depth`.
     run.links.send(session.peer(run.roster.me), Kind.MASKED, {"block": block}, sizes=sizes, depth=depth)
     return mask
@@ -79,7 +79,7 @@ def share_block(run: Run, session: Session, values: np.ndarray, masks: Stream, d
 @step("share")
 def receive_block(run: Run, session: Session, rows: int) -> np.ndarray:
     """Receive the peer's masked block: the copy that replication needs."""
-    sizes, peer = session.shape.sizes(rows=rows), session.peer(run.roster.me)
+    sizes, peer = session.sizes(rows), session.peer(run.roster.me)
     block: np.ndarray = run.links.receive(peer, Kind.MASKED, sizes=sizes)["block"]
     return block
 
@@ -87,10 +87,10 @@ def receive_block(run: Run, session: Session, rows: int) -> np.ndarray:
 @step("multiply")
 def multiply_masks(run: Run, session: Session) -> np.ndarray:
     """Compute the coordinator's term, R·Uᵀ: it needs no message, so it runs while the others rank."""
-    total = np.zeros((session.shape.m_source, session.shape.m_target), dtype=np.int64)
+    total = np.zeros((session.m_source, session.m_target), dtype=np.int64)
     for rows, x, y in shared_masks(run, session):
         total += ring.matmul(x.share.numpy(), y.share.numpy())
-        run.tick(rows.stop, session.shape.n)
+        run.tick(rows.stop, session.n)
     return total
 
 
@@ -98,7 +98,7 @@ def shared_masks(run: Run, session: Session) -> Iterator[tuple[slice, Any, Any]]
     """Yield the rows of each block, and the coordinator's shares of X and Y in them."""
     owners = (session.source, run.roster.target)
     masks = [(session.masks(owner), session.columns(owner)) for owner in owners]
-    for rows in blocks(session.shape.n, session.cut):
+    for rows in blocks(session.n, session.cut):
         x, y = (session.shared(stream.ring((m, rows.stop - rows.start))) for stream, m in masks)
         yield rows, x, y
 
@@ -114,19 +114,18 @@ def open_differences(run: Run, session: Session, vectors: np.ndarray) -> None:
             x, y = y, x
         with run.meter.phase("reveal"):
             session.reveal(_basis(session, x, y))
-        run.tick(rows.stop, session.shape.n)
+        run.tick(rows.stop, session.n)
 
 
 @step("reveal")
 def square_differences(run: Run, session: Session) -> np.ndarray:
     """Open the basis at the coordinator, block by block; return Σ (x_p − y_q)², Python int (m_A, m_B)."""
-    shape = session.shape
-    squares = Squares(shape.m_source, shape.m_target, shape.n)
+    squares = Squares(session.m_source, session.m_target, session.n)
     for rows, x, y in shared_masks(run, session):
         opened = session.reveal(_basis(session, x, y))
         with run.meter.phase("multiply"):
             squares.add_basis(opened)
-        run.tick(rows.stop, shape.n)
+        run.tick(rows.stop, session.n)
     return squares.total
 
 
@@ -150,5 +149,4 @@ def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.nd
     receives, given the total alone (docs/protocol.md, "Several sources").
     """
     values = [session.rerandomised(session.shared(term)) for session, term in terms]
-    communicator = LinkCommunicator(run.links, run.roster.parties, run.roster.me, None)
-    return opened(sum(values[1:], values[0]), communicator)
+    return opened(sum(values[1:], values[0]), LinkCommunicator(run, run.roster.parties))

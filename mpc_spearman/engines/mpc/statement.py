@@ -40,7 +40,7 @@ class Statement:
     def of(cls, run: Run, session: Session, owner: Party) -> Statement:
         """Return what is proved about an owner's vectors in a source's session."""
         width = 8 * run.links.dimensions["ring_bytes"]
-        return cls(session.shape.n, session.columns(owner), session.cut, width)
+        return cls(session.n, session.columns(owner), session.cut, width)
 
     @property
     def elements(self) -> int:
