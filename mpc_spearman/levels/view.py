@@ -39,7 +39,7 @@ MEETING = (
         COORDINATOR,
         (
             Field("join", "text", tells="the package version and the shared plan"),
-            Field("here", "text", tells="its address, if others dial this party"),
+            Field("address", "text", tells="its address, if others dial this party"),
             *(Field(name, "text") for name in ("ready", "broken", "stop")),
         ),
     ),
@@ -49,9 +49,9 @@ MEETING = (
         _DATA,
         (
             Field("missing", "text", tells="which parties have not joined yet"),
-            Field("again", "text"),
+            Field("connect", "text"),
             Field("left", "text", tells="who has left the meeting, and with which error in which phase"),
-            Field("all", "text", tells="the addresses of parties that others dial"),
+            Field("addresses", "text", tells="the addresses of parties that others dial"),
             Field("met", "text"),
             Field("refused", "text", tells="if they differ, its package version and shared plan"),
             Field("stop", "text"),
