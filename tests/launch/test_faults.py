@@ -1,17 +1,17 @@
-"""Real roles in real processes, with one of them at fault: who ends how, and what is left behind.
+"""Real roles in real processes, one of them at fault: how each ends, and what is left behind.
 
-Every run here writes into an empty directory, with a hook from faults.py in the roles' processes. `Aftermath`
-holds everything to check afterwards.
+Every run writes into an empty directory, with a hook from faults.py in the faulty role's process.
 """
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -31,34 +31,54 @@ from support.plans import LIGHT, plan
 from support.processes import EVER
 from support.references import normal_tables
 
-#: ``network.timeout`` where somebody is silent, seconds.
+#: ``network.timeout`` where a party is silent, seconds.
 TIMEOUT = 4.0
-#: Every phase that each role enters, in order.
+#: Every phase that each role enters under MPC, in order; and those of common rows and of HE.
 DATA_PHASES = (
     *("start", "load", "connect", "agree", "align", "rank", "describe", "multiply", "share", "reveal"),
     *("publish", "account"),
 )
-PHASES = {
+MPC_PHASES = {
     "A": DATA_PHASES,
     "B": DATA_PHASES,
     "C": ("start", "connect", "agree", "multiply", "describe", "reveal", "publish", "account"),
 }
-MATRIX = [(party, phase) for party, phases in PHASES.items() for phase in phases]
+INTERSECT_PHASES = dict.fromkeys("ABC", ("intersect",))
+HE_PHASES = {"A": ("keys", "encrypt"), "B": ("keys", "evaluate"), "C": ("keys", "decrypt")}
+#: The cases of ``make test``; the others are long.
+QUICK = {
+    *(("kill", "A", "start"), ("kill", "C", "reveal"), ("kill", "C", "intersect"), ("kill", "B", "evaluate")),
+    *(("refuse", "A", "rank"), ("freeze", "A", "rank")),
+}
+
+
+def _cases() -> Iterator[Any]:
+    for phases, settings in (
+        (MPC_PHASES, {}),
+        (INTERSECT_PHASES, {"alignment": "intersect"}),
+        (HE_PHASES, LIGHT),
+    ):
+        for act, (party, names) in product(("kill", "memory", "refuse", "freeze"), phases.items()):
+            for phase in names:
+                case = (act, party, phase)
+                # A silent party is missed only while others wait for it, and any error is like another.
+                late = act == "freeze" and phase in ("start", "load", "connect", "intersect")
+                if not late and (act != "refuse" or case in QUICK):
+                    yield pytest.param(*case, settings, marks=() if case in QUICK else pytest.mark.long)
 
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What came of a run."""
+    """How a run ended: each role's outcome, the files and the processes that are left."""
 
     outcomes: Mapping[str, supervisor.Outcome]
-    entered: Mapping[tuple[str, str], float]
     files: list[str]
     processes: set[int]
     staging: Path
 
     @property
     def error(self) -> MpcSpearmanError | None:
-        """What the run as a whole fails with."""
+        """The error that the run as a whole fails with."""
         cause = supervisor.first_cause(self.outcomes)
         return None if cause is None else cause.error
 
@@ -66,31 +86,24 @@ class Aftermath:
         assert self.files == []
         assert self.processes == set()
 
-    def assert_ended_by_themselves(self) -> None:
-        """Nobody had to be ended: those who are left have noticed that a party is gone."""
+    def assert_all_ended_by_themselves(self) -> None:
         assert "stopped" not in {outcome.kind for outcome in self.outcomes.values()}, self.outcomes
 
-    def others(self, party: str) -> list[str]:
-        return [name for name in self.outcomes if name != party]
-
-    def error_of(self, party: str) -> Any:
-        return self.outcomes[party].error
-
-    def classes(self) -> dict[str, str]:
-        return {party: type(outcome.error).__name__ for party, outcome in self.outcomes.items()}
+    def errors_of_others(self, party: str) -> list[Any]:
+        return [outcome.error for name, outcome in self.outcomes.items() if name != party]
 
 
 def descendants() -> set[int]:
-    """Find the processes that this one has started, and those that they have, and so on."""
+    """Return the processes that this one has started, and those that they have, and so on."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found, more = set(), {os.getpid()}
-    while more:
-        more = {process for process, parent in parents.items() if parent in more}
-        found |= more
-    return found
+    processes, generation = set(), {os.getpid()}
+    while generation:
+        generation = {process for process, parent in parents.items() if parent in generation}
+        processes |= generation
+    return processes
 
 
 TABLES = normal_tables()
@@ -100,150 +113,95 @@ RunWith = Callable[..., Aftermath]
 
 @pytest.fixture
 def run_with(tmp_path: Path) -> RunWith:
+    """Return a function that runs with a fault: an act of `faults.ACTS` when a party enters a phase."""
+
     def run(
-        hook: str, *, timeout: float = 60.0, settings: Mapping[str, Any] | None = None, **arguments: Any
+        act: str,
+        party: str,
+        phase: str,
+        settings: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        timeout: float = 60.0,
+        **arguments: Any,
     ) -> Aftermath:
-        entered: dict[tuple[str, str], float] = {}
-        began = time.monotonic()
         staging = tmp_path / "out"
         staging.mkdir()
-        its = plan(**{"network": {"timeout": timeout}, **(settings or {})})
-        fork_server().prepare(its.protocol)
+        run_plan = plan(**{"network": {"timeout": timeout}, **settings})
+        fork_server().prepare(run_plan.protocol)
         before = descendants()
-        roles = run_roles(
-            its,
-            TABLES,
-            staging,
-            f"faults:{hook}",
-            arguments,
-            watch=lambda party, phase, *_: entered.setdefault((party, phase), time.monotonic() - began),
-        )
+        fault = {"party": party, "phase": phase, "act": act, **arguments}
+        roles = run_roles(run_plan, TABLES, staging, "faults:on_phase", fault)
         files = sorted(str(path.relative_to(staging)) for path in staging.rglob("*"))
-        return Aftermath(roles.outcomes, entered, files, descendants() - before, staging)
+        return Aftermath(roles.outcomes, files, descendants() - before, staging)
 
     return run
 
 
-# ---- a role that is gone
+# ---- a role that is gone, raises or freezes
 
 
-def check_killed(after: Aftermath, party: str, phase: str) -> None:
-    after.assert_clean()
-    after.assert_ended_by_themselves()
-    assert after.outcomes[party].kind == "died"
-    assert after.outcomes[party].exit_code == -9
-    for other in after.others(party):
-        assert after.outcomes[other].kind == "raised"
-        assert type(after.error_of(other)) is PeerDied, after.classes()
-        assert after.error_of(other).about[:2] == ("PeerDied", party)
-        assert after.outcomes[other].exit_code == PeerDied.exit_code
-    assert type(after.error) is RoleCrashed
-    assert f"party {party} ended by signal SIGKILL in phase {phase}" in str(after.error)
-
-
-@pytest.mark.parametrize(
-    ("party", "phase"),
-    [
-        pytest.param(*entry, marks=() if entry in (("A", "start"), ("C", "reveal")) else pytest.mark.long)
-        for entry in MATRIX
-    ],
-)
-def test_killed_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
-    check_killed(run_with("on_phase", party=party, phase=phase, act="kill"), party, phase)
-
-
-@pytest.mark.parametrize(
-    "party", ["C", *(pytest.param(party, marks=pytest.mark.long) for party in ("A", "B"))]
-)
-def test_killed_while_common_rows_are_found(run_with: RunWith, party: str) -> None:
-    intersected = {"alignment": "intersect"}
-    after = run_with("on_phase", party=party, phase="intersect", act="kill", settings=intersected)
-    check_killed(after, party, "intersect")
-
-
-@pytest.mark.parametrize(
-    ("party", "phase"),
-    [
-        ("B", "evaluate"),
-        *(
-            pytest.param(party, phase, marks=pytest.mark.long)
-            for party, own in {"A": ("keys", "encrypt"), "B": ("keys",), "C": ("keys", "decrypt")}.items()
-            for phase in own
-        ),
-    ],
-)
-@pytest.mark.parametrize("act", ["kill", pytest.param("memory", marks=pytest.mark.long)])
-def test_faults_in_phases_of_homomorphic_encryption(
-    run_with: RunWith, party: str, phase: str, act: str
+@pytest.mark.parametrize(("act", "party", "phase", "settings"), list(_cases()))
+def test_a_fault_in_every_phase(
+    run_with: RunWith, act: str, party: str, phase: str, settings: dict[str, Any]
 ) -> None:
-    after = run_with("on_phase", settings=LIGHT, party=party, phase=phase, act=act)
+    after = run_with(act, party, phase, settings, timeout=TIMEOUT if act == "freeze" else 60.0)
+    after.assert_clean()
+    errors, outcome = after.errors_of_others(party), after.outcomes[party]
+    kinds = {other.kind for name, other in after.outcomes.items() if name != party}
+    assert kinds == {"raised"}
+    if act == "freeze":
+        assert {type(error) for error in (*errors, after.error)} == {PeerTimeout}
+        assert {error.about[:2] for error in errors} == {("PeerTimeout", party)}
+        # It cannot end by itself: the supervisor ends it, as soon as there is nobody else left to wait for.
+        assert outcome.kind == "stopped"
+        ends = [other.seconds for name, other in after.outcomes.items() if name != party]
+        assert outcome.seconds - max(ends) < EVER / 2
+        silent = f"{party} (source) sent nothing for {TIMEOUT:g} s, not even a keep-alive"
+        if (party, phase) == ("A", "rank"):
+            assert any(silent in str(error) for error in errors)
+            lost = "reports a lost connection with party A (PeerTimeout)"
+            assert all(silent in str(error) or lost in str(error) for error in errors)
+            assert any("waiting for" in str(error) or "computing" in str(error) for error in errors)
+        return
+    after.assert_all_ended_by_themselves()
     if act == "kill":
-        check_killed(after, party, phase)
-    else:
-        check_raised(after, party, phase, MpcSpearmanError)
+        assert (outcome.kind, outcome.exit_code) == ("died", -9)
+        assert {type(error) for error in errors} == {PeerDied}
+        assert {error.about[:2] for error in errors} == {("PeerDied", party)}
+        assert type(after.error) is RoleCrashed
+        assert f"party {party} ended by signal SIGKILL in phase {phase}" in str(after.error)
+        return
+    raised = TableError if act == "refuse" else MpcSpearmanError
+    assert type(after.error) is raised
+    assert after.error is outcome.error
+    assert outcome.exit_code == raised.exit_code
+    text = "column 'salary' was refused" if act == "refuse" else "unexpected MemoryError"
+    assert text in str(after.error)
+    assert {type(error) for error in errors} == {PeerFailed}
+    if phase in ("start", "connect"):  # before all have met
+        return
+    notice = f"party {party} stopped in phase {phase}: {raised.public} ({raised.__name__})"
+    for error in errors:
+        assert error.about == (raised.__name__, party, phase)
+        assert notice in str(error)
+        assert "salary" not in str(error)
 
 
 @pytest.mark.long
-def test_ended_without_a_word(run_with: RunWith) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act="exit")
+def test_a_role_that_exits_without_an_error_has_crashed(run_with: RunWith) -> None:
+    after = run_with("exit", "A", "rank")
     after.assert_clean()
     assert str(after.error).startswith("the process of party A ended with exit code 3 in phase rank")
-    assert after.classes() == {"A": "RoleCrashed", "B": "PeerDied", "C": "PeerDied"}
-
-
-# ---- a role that raises
-
-
-def check_raised(after: Aftermath, party: str, phase: str, error: type[MpcSpearmanError]) -> None:
-    after.assert_clean()
-    after.assert_ended_by_themselves()
-    assert type(after.error) is error
-    assert after.error is after.error_of(party)
-    assert after.outcomes[party].exit_code == error.exit_code
-    for other in after.others(party):
-        assert type(after.error_of(other)) is PeerFailed, after.classes()
-        assert after.error_of(other).about == (error.__name__, party, phase)
-        text = str(after.error_of(other))
-        assert f"party {party} stopped in phase {phase}: {error.public} ({error.__name__})" in text
-        assert "salary" not in text
-        assert after.outcomes[other].exit_code == PeerFailed.exit_code
-
-
-def test_an_error_stays_with_its_party_and_ends_all(run_with: RunWith) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act="refuse")
-    check_raised(after, "A", "rank", TableError)
-    assert str(after.error) == "column 'salary' was refused"
+    assert {type(error) for error in after.errors_of_others("A")} == {PeerDied}
 
 
 def test_an_unexpected_error_names_its_place_and_no_value(run_with: RunWith) -> None:
-    after = run_with("on_phase", party="B", phase="multiply", act="divide")
-    check_raised(after, "B", "multiply", MpcSpearmanError)
+    after = run_with("divide", "B", "multiply")
     text = str(after.error)
     assert text.startswith("party B stopped with an unexpected KeyError")
     assert "faults.py" in text
     assert "in _divide" in text
     assert "918273645" not in text
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("party", "phase"), [entry for entry in MATRIX if entry[1] not in ("start", "connect")]
-)
-def test_raising_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
-    after = run_with("on_phase", party=party, phase=phase, act="memory")
-    check_raised(after, party, phase, MpcSpearmanError)
-    assert "unexpected MemoryError" in str(after.error)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("party", PHASES)
-@pytest.mark.parametrize("phase", ["start", "connect"])
-def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) -> None:
-    after = run_with("on_phase", party=party, phase=phase, act="memory")
-    after.assert_clean()
-    after.assert_ended_by_themselves()
-    assert "unexpected MemoryError" in str(after.error)
-    assert {type(after.error_of(other)) for other in after.others(party)} == {PeerFailed}
 
 
 # ---- silence
@@ -253,7 +211,7 @@ def test_raising_before_all_have_met(run_with: RunWith, party: str, phase: str) 
     "act", ["sleep", *(pytest.param(act, marks=pytest.mark.long) for act in ("sort", "count"))]
 )
 def test_two_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act=act, seconds=7.0, timeout=3.0)
+    after = run_with(act, "A", "rank", seconds=7.0, timeout=3.0)
     assert after.error is None
     assert after.processes == set()
     cost = Result.load(after.staging / "C").cost
@@ -263,39 +221,6 @@ def test_two_time_outs_of_computing_are_no_time_out(run_with: RunWith, act: str)
 @pytest.mark.long
 def test_a_call_that_blocks_all_threads_too_long_is_a_time_out(run_with: RunWith) -> None:
     # The keep-alives come from a thread. What holds the interpreter is silent; nothing in this package does.
-    after = run_with("on_phase", party="A", phase="rank", act="block", seconds=3 * TIMEOUT, timeout=TIMEOUT)
+    after = run_with("block", "A", "rank", seconds=3 * TIMEOUT, timeout=TIMEOUT)
     after.assert_clean()
-    assert {type(after.error_of(party)) for party in "BC"} == {PeerTimeout}
-
-
-def check_stopped(after: Aftermath, party: str) -> None:
-    after.assert_clean()
-    for other in after.others(party):
-        assert after.outcomes[other].kind == "raised"
-        assert type(after.error_of(other)) is PeerTimeout, after.classes()
-        assert after.error_of(other).about[:2] == ("PeerTimeout", party)
-    assert type(after.error) is PeerTimeout
-    # It cannot end by itself: the supervisor ends it, as soon as there is nobody else left to wait for.
-    assert after.outcomes[party].kind == "stopped"
-    last = max(after.outcomes[other].seconds for other in after.others(party))
-    assert after.outcomes[party].seconds - last < EVER / 2
-
-
-def test_a_stopped_role_fails_at_the_deadline(run_with: RunWith) -> None:
-    after = run_with("on_phase", party="A", phase="rank", act="freeze", timeout=TIMEOUT)
-    check_stopped(after, "A")
-    text = f"A (source) sent nothing for {TIMEOUT:g} s, not even a keep-alive"
-    told = [str(after.error_of(party)) for party in "BC"]
-    assert any(text in error for error in told)
-    assert all(
-        text in error or "reports a lost connection with party A (PeerTimeout)" in error for error in told
-    )
-    assert any("waiting for" in error or "computing" in error for error in told)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("party", "phase"), [entry for entry in MATRIX if entry[1] not in ("start", "load", "connect")]
-)
-def test_stopped_in_every_phase(run_with: RunWith, party: str, phase: str) -> None:
-    check_stopped(run_with("on_phase", party=party, phase=phase, act="freeze", timeout=TIMEOUT), party)
+    assert {type(error) for error in after.errors_of_others("A")} == {PeerTimeout}
