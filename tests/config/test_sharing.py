@@ -268,45 +268,6 @@ def test_a_shared_plan_cannot_set_what_is_local_at_any_party(tmp_path: Path) -> 
     assert plan.network.port == 4711
 
 
-def test_every_party_has_its_own_valid_key() -> None:
-    both = {"parties.target.identity": ONE, "parties.sources.0.identity": ONE}
-    with pytest.raises(
-        PlanError, match=r"parties\.sources\.0\.identity: is also the identity of parties\.target"
-    ):
-        load_plan(plan_with(both))
-    with pytest.raises(
-        PlanError, match=r"parties\.target\.identity: 'ed25519:AA' is not ed25519: and 32 bytes"
-    ):
-        load_plan(plan_with({"parties.target.identity": "ed25519:AA"}))
-
-
-@pytest.mark.parametrize("proxy", ["https://10.0.0.1:3128", "http://me:password@10.0.0.1:3128"])
-def test_a_proxys_address_has_no_password_and_none_is_repeated(proxy: str) -> None:
-    with pytest.raises(PlanError, match=r"network\.proxy: .* is not http://HOST:PORT") as raised:
-        load_plan(plan_with(network={"proxy": proxy}))
-    assert "password" not in str(raised.value).partition("MPC_SPEARMAN")[0]
-
-
-def test_advertise_needs_listen() -> None:
-    with pytest.raises(PlanError, match=r"parties\.target\.advertise: needs listen"):
-        load_plan(MINIMAL, ["parties.target.advertise='10.0.0.8:29501'"])
-    with pytest.raises(PlanError, match=r"parties\.target\.listen: .*means every address"):
-        load_plan(MINIMAL, ["parties.target.listen='0.0.0.0:29501'"])
-    both = ["parties.target.listen='0.0.0.0:29501'", "parties.target.advertise='10.0.0.8:29501'"]
-    assert load_plan(MINIMAL, both).parties.target.listen == "0.0.0.0:29501"
-    with pytest.raises(PlanError, match=r"parties\.coordinator\.advertise: there is no such key"):
-        load_plan(MINIMAL, ["parties.coordinator.advertise='10.0.0.8:29501'"])
-
-
-@pytest.mark.parametrize(
-    "listen",
-    ["10.0.0.7", "10.0.0.7:", ":29500", "h:70000", "*:29500", "[h]:1", "fe80::1:29500", 29500, ["::1"]],
-)
-def test_bad_listen(listen: Any) -> None:
-    with pytest.raises(PlanError, match=r"parties\.coordinator\.listen: "):
-        load_plan(plan_with({"parties.coordinator.listen": listen}))
-
-
 def test_an_address_with_a_port_needs_no_quotes_in_a_setting() -> None:
     assert host_and_port("10.0.0.7:0") == ("10.0.0.7", 0)
     assert host_and_port("[fe80::1]:29500") == ("fe80::1", 29500)
@@ -321,15 +282,10 @@ def test_an_address_with_a_port_needs_no_quotes_in_a_setting() -> None:
     [
         *(("10.0.0.7", "10.0.0.7"), ("c.example.org", "c.example.org"), ("::1", "::1"), ("'[::1]'", "::1")),
         ("'[fe80::1%eth0.7]'", "fe80::1%eth0.7"),
-        *((bad, None) for bad in ("10.0.0.7:29500", "[::1]:29500", "[::1]", "[c]", "a:b")),
     ],
 )
-def test_the_address_where_parties_meet(written: str, address: str | None) -> None:
-    if address is None:
-        with pytest.raises(PlanError, match=r"network\.address"):
-            load_plan(MINIMAL, [f"network.address={written}"])
-    else:
-        assert load_plan(MINIMAL, [f"network.address={written}"]).network.address == address
+def test_addresses_are_written_with_and_without_brackets(written: str, address: str) -> None:
+    assert load_plan(MINIMAL, [f"network.address={written}"]).network.address == address
 
 
 # ---- differences -----------------------------------------------------------------------------------
