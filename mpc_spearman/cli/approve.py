@@ -49,7 +49,7 @@ def run(parsed: argparse.Namespace) -> int:
 def _approved(plan: Plan, party: str) -> Iterator[str]:
     """Yield what the officer approves: purpose, level, columns and who receives what."""
     yield from membership(plan, plan.roster(party))
-    yield from purpose(plan)
+    yield from map(str, purpose(plan))
     yield f"Level (reveal): {plan.reveal}"
     yield f"Columns: {columns(plan.owner(party))}"
     yield from beginning(plan, party)

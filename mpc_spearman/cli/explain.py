@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from mpc_spearman.cli.arguments import add_party, add_settings, party_plan
-from mpc_spearman.cli.owner_page import digest, line, page, parts, purpose
+from mpc_spearman.cli.owner_page import digest, page, parts, purpose
 from mpc_spearman.cli.owner_protection import PROVED, agreement, exact_copy
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.files import write_output
@@ -56,14 +56,16 @@ def run(parsed: argparse.Namespace) -> int:
                 f"{first}: {'; '.join(second.splitlines())}{f' ({last[0]})' if last else ''}"
                 for first, second, *last in part.rows
             )
-            for sentence in (*part.lines, *map(line, part.texts), *rows):
+            for sentence in (*part.lines, *map(str, part.texts), *rows):
                 print(printable(f"  {sentence}", keep="\n"))
     return refusals[0].exit_code if refusals else 0
 
 
 def _print_everything(plan: Plan) -> None:
     needed = (sentence[0].upper() + sentence[1:] for sentence in advice(plan))
-    print(printable("\n".join((digest(plan), *purpose(plan), _guarantee(plan), *needed)), keep="\n"))
+    print(
+        printable("\n".join((digest(plan), *map(str, purpose(plan)), _guarantee(plan), *needed)), keep="\n")
+    )
     level = level_of(plan)
     roles = {party.name: party.role for party in plan.roster(plan.names[0]).parties}
     for party, rows in groupby(learnt(plan), lambda row: row["party"]):

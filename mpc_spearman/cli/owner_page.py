@@ -16,7 +16,7 @@ from mpc_spearman.config.wording import spoken
 from mpc_spearman.errors import PlanError
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.view import learnt, statements
-from mpc_spearman.parties import Party, Roster
+from mpc_spearman.parties import Party, Role, Roster
 from mpc_spearman.version import __version__
 from mpc_spearman.wire.kinds import place
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _PASSED_ON_BY_C = ("publish", "evaluate", "intersect")
 # How the owner's page says what the table of who learns what says of "it", the sender.
 _IN_FIRST_PERSON = {"its": "our", "it offers": "we offer", "it signs": "we sign"}
+# How the table begins a fact about what its receiver cannot read.
+_NOTHING = "nothing: "
 # Phases in which nothing is sent that is about a table.
 _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
@@ -38,6 +40,9 @@ class Written:
     label: str
     key: str
     text: str | None
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text or f'not stated (key: {self.key})'}"
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,11 @@ class Part:
 
 
 def parts(plan: Plan, party: str) -> list[Part]:
-    """Say what data party `party` reveals, in the order in which its owner should read it."""
-    roster = plan.roster(party)
+    """Return what data party `party` reveals, in the order in which its owner should read it."""
+    roster, rows = plan.roster(party), learnt(plan)
+    technical = [
+        row["what"] for row in rows if row["phase"] in _TECHNICAL and party in row["from"].split(", ")
+    ]
     leaving, limits = tuple(leaves(plan, roster)), tuple(protection.limits(plan, party))
     heads = ("What", "How exactly")
     return [
@@ -73,7 +81,7 @@ def parts(plan: Plan, party: str) -> list[Part]:
         Part("Our policy and ledger", tuple(protection.agreement(plan, party)[1])),
         Part("The limits of our policy", heads=("Key", "Value", "Meaning"), rows=limits),
         Part("Words", rows=protection.WORDS),
-        Part("Technical data", tuple(_technical(plan, roster))),
+        Part("Technical data", (f"Others also receive: {'; '.join(dict.fromkeys(technical))}.",)),
     ]
 
 
@@ -89,7 +97,7 @@ def page(plan: Plan, party: str) -> str:
         )
     return template("owner.html").render(
         party=party,
-        parties=[str(one) for one in plan.roster(party).parties],
+        parties=plan.roster(party).parties,
         digest=digest(plan),
         digits=spoken(plan.digest()),
         date=f"{datetime.now(timezone.utc):%Y-%m-%d}",
@@ -99,7 +107,7 @@ def page(plan: Plan, party: str) -> str:
 
 
 def digest(plan: Plan) -> str:
-    """Name a plan by its digest, and say whether it is a draft."""
+    """Return a plan's name by its digest, and whether it is a draft."""
     unknown = [name for name, identity in plan.identities.items() if identity is None]
     draft = f" (draft: no identity yet of {', '.join(unknown)}; the digest will change)" if unknown else ""
     return f"plan {spoken(plan.digest())}{draft}"
@@ -130,33 +138,33 @@ def beginning(plan: Plan, party: str) -> list[str]:
 
 def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
     """Yield who learns what about our table, and how exactly; last, what nobody can read."""
-    me, hidden = roster.me, []
+    unreadable = []
     for party in roster.peers:
         by_precision: dict[str, list[str]] = {}
         for row in _about_tables(plan, party.name):
-            fact, we_send = row["what"], me.name in row["from"].split(", ")
+            fact, we_send = row["what"], roster.me.name in row["from"].split(", ")
             if not (we_send or row["phase"] in _PASSED_ON_BY_C):
                 continue
-            if fact.startswith("nothing: "):
-                hidden.append((str(party), in_first_person(fact.partition(": ")[2]), "not readable"))
+            if fact.startswith(_NOTHING):
+                unreadable.append((str(party), in_first_person(fact.removeprefix(_NOTHING)), "not readable"))
             else:
                 sentence = in_first_person(fact) if we_send else _plain(fact)
                 by_precision.setdefault(_precision(plan, row, party, passed_on=True), []).append(sentence)
         for precision, facts in by_precision.items():
             yield str(party), "\n".join(dict.fromkeys(facts)), precision
-    yield from hidden
+    yield from unreadable
 
 
 def _received(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
     """Yield from whom we receive what, and how exactly."""
-    me, coordinator = roster.me, roster.coordinator.name
     by_sender: dict[tuple[str, str], list[str]] = {}
-    for row in _about_tables(plan, me.name):
-        fact, precision = row["what"], _precision(plan, row, me)
-        if fact.startswith("nothing: "):
-            fact, precision = fact.partition(": ")[2], "not readable"
+    for row in _about_tables(plan, roster.me.name):
+        fact, precision = row["what"], _precision(plan, row, roster.me)
+        if fact.startswith(_NOTHING):
+            fact, precision = fact.removeprefix(_NOTHING), "not readable"
+        from_c = row["from"] == roster.coordinator.name
         by_sender.setdefault((row["from"], precision), []).append(
-            in_first_person(fact) if row["from"] == coordinator else _plain(fact)
+            (in_first_person if from_c else _plain)(fact)
         )
     for (sender, precision), facts in by_sender.items():
         yield sender, "\n".join(dict.fromkeys(facts)), precision
@@ -169,7 +177,7 @@ def _about_tables(plan: Plan, receiver: str) -> list[dict[str, str]]:
 
 
 def _precision(plan: Plan, row: Mapping[str, str], receiver: Party, *, passed_on: bool = False) -> str:
-    """Say how exactly a party learns a fact."""
+    """Return how exactly a party learns a fact."""
     level = level_of(plan)
     if row["phase"] == "publish":
         precision = level.published_precision(plan.terms.granted[receiver.role])
@@ -182,13 +190,13 @@ def _precision(plan: Plan, row: Mapping[str, str], receiver: Party, *, passed_on
 
 
 def _states(plan: Plan, roster: Roster) -> Iterator[str]:
-    whole, used = statements(plan, roster.me.name)
+    of_all, of_run = statements(plan, roster.me.name)
     if plan.results.precision == "exact":
-        whole, used = [], [*whole, *used]
-    if whole:
-        yield f"Of all rows of our table, whichever the run uses: {'; '.join(map(in_first_person, whole))}."
-    if used:
-        yield f"Of the rows of the run: {'; '.join(map(in_first_person, used))}."
+        of_all, of_run = [], [*of_all, *of_run]
+    if of_all:
+        yield f"Of all rows of our table, whichever the run uses: {'; '.join(map(in_first_person, of_all))}."
+    if of_run:
+        yield f"Of the rows of the run: {'; '.join(map(in_first_person, of_run))}."
 
 
 def in_first_person(fact: str) -> str:
@@ -202,17 +210,8 @@ def _plain(fact: str) -> str:
     return fact.removeprefix("by combining all shares: ").removeprefix("decrypted: ")
 
 
-def purpose(plan: Plan) -> list[str]:
-    """Say what a run is for, and how long its results are kept."""
-    return [line(one) for one in _purpose(plan)]
-
-
-def line(written: Written) -> str:
-    """Return a text of plan or local file as a line, or that there is none."""
-    return f"{written.label}: {written.text or f'not stated (key: {written.key})'}"
-
-
-def _purpose(plan: Plan) -> list[Written]:
+def purpose(plan: Plan) -> list[Written]:
+    """Return what a run is for, and how long its results are kept."""
     return [
         Written("Purpose", "purpose", plan.purpose),
         Written("How long results are kept", "retention", plan.retention),
@@ -221,7 +220,7 @@ def _purpose(plan: Plan) -> list[Written]:
 
 def _texts(plan: Plan, party: str) -> Iterator[Written]:
     owner = plan.owner(party)
-    yield from _purpose(plan)
+    yield from purpose(plan)
     yield Written("How long we keep our ledger and kept ranks", "page.retention", owner.page.retention)
     yield Written("Whose data", "page.people", owner.page.people)
     yield Written("Which columns", "features", columns(owner))
@@ -231,35 +230,30 @@ def _texts(plan: Plan, party: str) -> Iterator[Written]:
 
 
 def columns(owner: DataParty) -> str:
-    """Say which columns of an owner's table a run uses."""
-    table = "the table" if owner.table is None else str(owner.table)
+    """Return a sentence on the columns of an owner's table that a run uses."""
+    table = owner.table or "the table"
     adjusted = f", adjusted for {', '.join(owner.adjust)}, which the plan names" if owner.adjust else ""
     if owner.features is not None:
-        used = f"{', '.join(owner.features)} of {table}{adjusted}; no other column is used"
+        sentence = f"{', '.join(owner.features)} of {table}{adjusted}; no other column is used"
     else:
         excluded = f" and {', '.join(owner.exclude)}, whose names are not sent" if owner.exclude else ""
-        used = f"all of {table} but the id{excluded}{adjusted}"
+        sentence = f"all of {table} but the id{excluded}{adjusted}"
     flags = [name for name in owner.encode if name in owner.nominal - {*owner.exclude, *owner.adjust}]
     if flags:
-        used += (
+        sentence += (
             f". Every category of {', '.join(flags)} is a column of its own: who learns names of columns "
             f"learns those of categories. Categories of fewer than {owner.policy.min_rows} people are one "
             "together, named other"
         )
-    return used
+    return sentence
 
 
 def _organisations(plan: Plan) -> Iterator[Written]:
-    tasks = [
-        "has no table; combines what the others send, and passes on results",
-        "has a table; its columns are ranked",
-    ]
-    for at, party in enumerate(plan.parties.everyone):
-        task = tasks[at] if at < len(tasks) else "has a table, with which the target's is compared"
-        yield Written(f"{party.name} ({task})", "organisation", party.organisation)
-
-
-def _technical(plan: Plan, roster: Roster) -> Iterator[str]:
-    rows = [row for row in learnt(plan) if row["phase"] in _TECHNICAL]
-    facts = dict.fromkeys(row["what"] for row in rows if roster.me.name in row["from"].split(", "))
-    yield f"Others also receive: {'; '.join(facts)}."
+    tasks = {
+        Role.COORDINATOR: "has no table; combines what the others send, and passes on results",
+        Role.TARGET: "has a table; its columns are ranked",
+        Role.SOURCE: "has a table, with which the target's is compared",
+    }
+    for member in plan.roster(plan.names[0]).parties:
+        organisation = plan.party(member.name).organisation
+        yield Written(f"{member.name} ({tasks[member.role]})", "organisation", organisation)
