@@ -122,13 +122,15 @@ def default_out(plan: str) -> Path:
     return Path("runs", f"{Path(plan).stem}-{started}")
 
 
-def print_table(left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table: text columns titled `left`, then number columns titled `right`, aligned right."""
+def print_table(
+    text_titles: Sequence[str], number_titles: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print a table: columns of text, then columns of numbers, aligned right."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*left, box=None, pad_edge=False, padding=(0, 1))
-    for title in right:
+    table = Table(*text_titles, box=None, pad_edge=False, padding=(0, 1))
+    for title in number_titles:
         table.add_column(title, justify="right")
     for row in rows:
         table.add_row(*row)

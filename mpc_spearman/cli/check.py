@@ -63,13 +63,13 @@ def _columns(trial: DryRun) -> Table:
     heads += ["covariates"] if trial.left is not None else []
     table = Table("column", "kind", "values", "outside", *heads, box=None, pad_edge=False)
     kinds = {1: "constant", 2: "flag", n: "no ties"}
-    for at, (name, groups) in enumerate(zip(trial.table.features, trial.ranks.groups, strict=True)):
+    for column, (name, groups) in enumerate(zip(trial.table.features, trial.ranks.groups, strict=True)):
         cells = [printable(name), kinds.get(groups.count, "ties"), f"{groups.count:,}", f"{groups.outside:,}"]
         if noise is not None:
-            ratio = float(noise.ratio[at])
+            ratio = float(noise.ratio[column])
             smallest = detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and groups.count > 1 else 1.0
             cells += [f"{ratio:.2g}", *([f"{smallest:.2f}" if smallest < 1 else "–"] if means else ())]
-        cells += [] if trial.left is None else [f"{1 - trial.left[at]:.0%}"]
+        cells += [] if trial.left is None else [f"{1 - trial.left[column]:.0%}"]
         table.add_row(*map(escape, cells))
     return table
 

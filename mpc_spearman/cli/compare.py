@@ -70,6 +70,14 @@ def _show(table: pd.DataFrame) -> None:
     medians = runs.groupby(keys, sort=False)[[*times, "bytes"]].median().reset_index()
     rows = []
     for row in medians.to_dict("records"):
-        about = (row["scheme"], row["level"], row["estimator"], f"{row['n']:,}", f"{row['m_A']}x{row['m_B']}")
-        rows.append((*about, *(human_seconds(row[name]) for name in times), decimal(round(row["bytes"]))))
+        description = (
+            row["scheme"],
+            row["level"],
+            row["estimator"],
+            f"{row['n']:,}",
+            f"{row['m_A']}x{row['m_B']}",
+        )
+        rows.append(
+            (*description, *(human_seconds(row[name]) for name in times), decimal(round(row["bytes"])))
+        )
     print_table(("scheme", "level", "estimator"), ("rows", "columns", "time", *networks, "sent"), rows)

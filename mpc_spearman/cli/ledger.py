@@ -110,13 +110,13 @@ def _plan(run: ChargedRun) -> Text:
 
 def _membership(start: Started, run: ChargedRun | None, end: Ended | None) -> str:
     """Return a sentence on who learnt which of the owner's rows it also has, and how many; or ''."""
-    others = [name for name, loss in start.started.told.items() if loss.what == COMMON_ROWS]
-    if not others:
+    receivers = [name for name, loss in start.started.told.items() if loss.what == COMMON_ROWS]
+    if not receivers:
         return ""
     rows = run.rows if run else end.rows if end else None
     which = f"which {rows:,} of our rows" if rows is not None else "perhaps which of our rows"
-    also = "it also has" if len(others) == 1 else "they also have"
-    return f"{', '.join(others)} learnt {which} {also}"
+    also = "it also has" if len(receivers) == 1 else "they also have"
+    return f"{', '.join(receivers)} learnt {which} {also}"
 
 
 def _results(run: ChargedRun) -> str:
@@ -135,7 +135,10 @@ def _totals(entries: Sequence[Entry]) -> Table:
     table = Table(*heads, box=None, pad_edge=False)
     limits = [entry.run.limit for entry in entries if isinstance(entry, Charge)]
     limit = f" of {limits[-1]:g}" if limits and limits[-1] is not None else ""
-    for one in balances(entries):
-        names, sums = ", ".join(sorted(one.names)), (f"{one.row:g}{limit}", f"{one.value:g}{limit}")
-        table.add_row(*map(Text, (names, str(one.runs), *sums, str(one.exact), one.since)))
+    for balance in balances(entries):
+        names, sums = (
+            ", ".join(sorted(balance.names)),
+            (f"{balance.row:g}{limit}", f"{balance.value:g}{limit}"),
+        )
+        table.add_row(*map(Text, (names, str(balance.runs), *sums, str(balance.exact), balance.since)))
     return table

@@ -90,13 +90,13 @@ def _parse(arguments: Sequence[str], parsed: argparse.Namespace) -> bool:
     if not arguments:
         parser.print_help()
         return False
-    _, rest = parser.parse_known_args(arguments, parsed)
+    _, unparsed = parser.parse_known_args(arguments, parsed)
     has_settings = hasattr(parsed, "settings")
-    if rest and (any(word.startswith("-") for word in rest) or not has_settings):
+    if unparsed and (any(word.startswith("-") for word in unparsed) or not has_settings):
         advice = "; a plan's setting is KEY=VALUE, without --" if has_settings else ""
-        parser.error(f"unrecognized arguments: {' '.join(rest)}{advice}")
-    if rest:
-        parsed.settings += rest  # argparse does not assign arguments after an option
+        parser.error(f"unrecognized arguments: {' '.join(unparsed)}{advice}")
+    if unparsed:
+        parsed.settings += unparsed  # argparse does not assign arguments after an option
     return True
 
 

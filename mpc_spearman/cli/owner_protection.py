@@ -45,7 +45,7 @@ _INTERSECT, _HE, _FILES = (
 
 
 def stays(plan: Plan, roster: Roster) -> Iterator[str]:
-    """Say what of our table nobody else can read."""
+    """Yield sentences on what nobody else can read of our table."""
     hub, mpc = roster.coordinator.name, plan.protocol == "mpc"
     yield "No cell and no id of our table is sent in readable form. Only we turn our columns into ranks."
     if mpc:
@@ -65,7 +65,7 @@ def stays(plan: Plan, roster: Roster) -> Iterator[str]:
 
 
 def encryption(plan: Plan, roster: Roster) -> Iterator[str]:
-    """Say how messages are encrypted, and which files are not."""
+    """Yield sentences on how messages are encrypted, and which files are not."""
     yield (
         "In transit: all connections use TLS 1.3. Both ends prove who they are by the keys that the plan "
         f"lists. What {roster.coordinator.name}'s host forwards between two others it cannot read."
@@ -80,7 +80,7 @@ def encryption(plan: Plan, roster: Roster) -> Iterator[str]:
 
 
 def protects(plan: Plan, roster: Roster) -> Iterator[str]:
-    """Say how noise protects people, and how far."""
+    """Yield sentences on how noise protects people, and how far."""
     if plan.results.precision == "exact":
         yield "Nothing: results are exact, and single rows can be computed from them."
         return
@@ -115,10 +115,7 @@ def protects(plan: Plan, roster: Roster) -> Iterator[str]:
 
 
 def exact_copy(plan: Plan, party: str | None = None) -> str:
-    """Name the coordinator if its own results are exact and only those that it passes on have noise.
-
-    For one party, if they are exact for its rows.
-    """
+    """Return the coordinator's name if its own results are exact: for one party's rows, or else for any."""
     owners = [plan.owner(party)] if party else [plan.parties.target, *plan.parties.sources]
     noisy = plan.results.precision != "exact"
     hidden = level_of(plan).owners_add or all(owner.noise == "inputs" for owner in owners)
@@ -126,19 +123,19 @@ def exact_copy(plan: Plan, party: str | None = None) -> str:
 
 
 def remains(plan: Plan, roster: Roster) -> Iterator[str]:
-    """Say what nothing in the run protects."""
+    """Yield sentences on what nothing in the run protects."""
     hub, me = roster.coordinator.name, roster.me
     on_inputs = plan.owner(me.name).noise == "inputs"
     if not level_of(plan).owners_add and not on_inputs:
         yield f"{hub} has exact results, from which rows can be computed. Only an agreement prevents that."
-    both = f"{hub} and {' or '.join(other_owners(roster))} together"
+    pair = f"{hub} and {' or '.join(other_owners(roster))} together"
     if on_inputs:
-        yield f"{both} can read our ranks with our noise on them, and no more: the guarantee counts on it."
+        yield f"{pair} can read our ranks with our noise on them, and no more: the guarantee counts on it."
     elif me.role is Role.SOURCE or plan.protocol == "mpc":
         mixed = "mixtures of our ranks" if me.role in level_of(plan).whitening_roles else "our ranks"
-        yield f"{both} can read {mixed}. Nothing in this run prevents that technically."
+        yield f"{pair} can read {mixed}. Nothing in this run prevents that technically."
     else:
-        yield f"{both} know more about our columns than each of them alone."
+        yield f"{pair} know more about our columns than each of them alone."
     most, but = plan.owner(me.name).policy.lifetime, f", except {hub}," if exact_copy(plan, me.name) else ""
     yield (
         "What several runs reveal adds up; exact results have no limit. Our ledger refuses a run that would "
@@ -156,22 +153,22 @@ def remains(plan: Plan, roster: Roster) -> Iterator[str]:
 
 
 def membership(plan: Plan, roster: Roster) -> Iterator[str]:
-    """Say who learns which people are in our table."""
-    others = other_owners(roster)
+    """Yield a sentence on who learns which people are in our table."""
+    owners = other_owners(roster)
     if plan.alignment == "intersect":
-        learn = "learns" if len(others) == 1 else "each learn"
-        which = "our table" if len(others) == 1 else "all other tables, ours included"
+        learn = "learns" if len(owners) == 1 else "each learn"
+        which = "our table" if len(owners) == 1 else "all other tables, ours included"
         yield (
-            f"{', '.join(others)} {learn} which of its own people are also in {which}, even if the run stops "
+            f"{', '.join(owners)} {learn} which of its own people are also in {which}, even if the run stops "
             f"later. {roster.coordinator.name} learns only how many."
         )
     else:
-        know = "knows" if len(others) == 1 else "know"
-        yield f"{', '.join(others)} already {know} it: all tables have the same people, as the run confirms."
+        know = "knows" if len(owners) == 1 else "know"
+        yield f"{', '.join(owners)} already {know} it: all tables have the same people, as the run confirms."
 
 
 def other_owners(roster: Roster) -> list[str]:
-    """Name the data parties but this one."""
+    """Return the names of the data parties but this one."""
     return [party.name for party in roster.peers if party.role is not Role.COORDINATOR]
 
 
@@ -199,7 +196,7 @@ def plain(meaning: str) -> str:
 
 def agreement(plan: Plan, party: str) -> tuple[list[MpcSpearmanError], list[str]]:
     """Return why an owner's policy and ledger refuse the plan, if they do, and sentences on both."""
-    used, refused = ledger_state(plan, party)
+    ledger_use, refused = ledger_state(plan, party)
     refusals = [] if refused is None else [refused]
     try:
         check_policy(plan, party)
@@ -207,4 +204,4 @@ def agreement(plan: Plan, party: str) -> tuple[list[MpcSpearmanError], list[str]
     except PolicyError as error:
         refusals.insert(0, error)
         agrees = []
-    return refusals, [*agrees, used, *map(str, refusals)]
+    return refusals, [*agrees, ledger_use, *map(str, refusals)]

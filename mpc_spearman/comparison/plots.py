@@ -127,11 +127,12 @@ def _lines(axes: Axes, runs: pd.DataFrame, x: str, y: str) -> None:
     for scheme in _schemes(runs["scheme"]):
         colour, marker = _look(scheme)
         of_scheme = runs[runs["scheme"] == scheme]
-        known, guessed = (
-            of_scheme[of_scheme["measured"] == one].groupby(x)[y].median() for one in (True, False)
+        measured, guessed = (
+            of_scheme[of_scheme["measured"] == is_measured].groupby(x)[y].median()
+            for is_measured in (True, False)
         )
-        axes.plot(known.index, known, color=colour, marker=marker)
-        tail = pd.concat([known.tail(1), guessed])
+        axes.plot(measured.index, measured, color=colour, marker=marker)
+        tail = pd.concat([measured.tail(1), guessed])
         axes.plot(tail.index, tail, color=colour, linestyle=":")
         axes.plot(guessed.index, guessed, color=colour, marker=marker, linestyle="", markerfacecolor="white")
     _log(axes, x, y)

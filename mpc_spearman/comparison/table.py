@@ -64,9 +64,9 @@ WAN = Link(bandwidth=1e8, rtt=0.040)
 def tidy(variant: Variant, size: Size, repeat: int, cost: pd.DataFrame) -> pd.DataFrame:
     """Turn a run's cost table into rows of the tidy table."""
     plan = variant.plan
-    about: list[Any] = [plan.protocol, variant.scheme, plan.reveal, plan.estimator, *size, repeat]
+    run_columns: list[Any] = [plan.protocol, variant.scheme, plan.reveal, plan.estimator, *size, repeat]
     figures = cost.rename(columns={column: figure for figure, column in _COST_COLUMNS.items()})
-    return figures.assign(**dict(zip(RUN, about, strict=True)))[TIDY]
+    return figures.assign(**dict(zip(RUN, run_columns, strict=True)))[TIDY]
 
 
 def after_handshake(table: pd.DataFrame) -> pd.DataFrame:
@@ -116,14 +116,13 @@ def on_network(table: pd.DataFrame, link: Link) -> pd.DataFrame:
     return table.assign(transfer=most * 8 / link.bandwidth, latency=rounds * link.rtt / 2)
 
 
-def break_even(one: pd.Series, other: pd.Series) -> float | None:
+def break_even(first: pd.Series, second: pd.Series) -> float | None:
     """Return the factor by which a link's bandwidth has to change for two runs to take equally long.
 
-    `one` and `other` are rows of ``per_run(on_network(table, link))``. None where one of the two is faster at
-    any bandwidth.
+    The runs are rows of ``per_run(on_network(table, link))``. None where one is faster at any bandwidth.
     """
-    ahead = (one["seconds"] + one["latency"]) - (other["seconds"] + other["latency"])
-    behind = other["transfer"] - one["transfer"]
+    ahead = (first["seconds"] + first["latency"]) - (second["seconds"] + second["latency"])
+    behind = second["transfer"] - first["transfer"]
     # seconds + transfer / factor + latency is equal on both sides where factor = behind / ahead.
     return float(behind / ahead) if ahead * behind > 0 else None
 

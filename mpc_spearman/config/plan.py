@@ -228,16 +228,16 @@ class Plan(Section):
     def restricted_to(self, name: str) -> Plan:
         """Return the plan with the local part of party `name` only, without all others."""
         return self.with_party(
-            self.party(name), lambda other: type(other)(**other.model_dump(include=set(SHARED_PARTY_KEYS)))
+            self.party(name), lambda party: type(party)(**party.model_dump(include=set(SHARED_PARTY_KEYS)))
         )
 
     def with_party(
-        self, replacement: AnyOne, others: Callable[[AnyOne], AnyOne] = lambda other: other
+        self, replacement: AnyOne, change_other: Callable[[AnyOne], AnyOne] = lambda party: party
     ) -> Plan:
-        """Return the plan in which a party replaces the one of its name, and `others` changes the others."""
+        """Return the plan in which a party replaces the one of its name, the others changed too."""
 
         def changed(party: AnyOne) -> AnyOne:
-            return replacement if party.name == replacement.name else others(party)
+            return replacement if party.name == replacement.name else change_other(party)
 
         parties = self.parties
         update = {

@@ -50,10 +50,14 @@ def check_policy_columns(plan: Plan, name: str, defined: int, counts: str) -> No
 
     Each number averages `defined` of `counts`. Applies if an owner's policy does not allow coefficients.
     """
-    policy, known = _policy(plan, name), within("coefficients", plan.reveal)
-    if policy and defined < policy.min_columns and not (known or policy.allows("coefficients")):
-        asked = f"min_columns: {policy.min_columns} or more {counts}"
-        _refuse(name, f"{asked}, but there {'is one' if defined == 1 else f'are {defined}'}")
+    policy, coordinator_has_them = _policy(plan, name), within("coefficients", plan.reveal)
+    if (
+        policy
+        and defined < policy.min_columns
+        and not (coordinator_has_them or policy.allows("coefficients"))
+    ):
+        rule = f"min_columns: {policy.min_columns} or more {counts}"
+        _refuse(name, f"{rule}, but there {'is one' if defined == 1 else f'are {defined}'}")
 
 
 def _policy(plan: Plan, name: str) -> Policy | None:

@@ -119,11 +119,11 @@ def host_and_port(text: str, *, any_address: bool = False) -> tuple[str, int]:
 
 
 def _proxy(value: str) -> str:
-    scheme, _, rest = value.partition("://")
-    if scheme != "http" or "@" in rest:
+    scheme, _, host_port = value.partition("://")
+    if scheme != "http" or "@" in host_port:
         where = "MPC_SPEARMAN_PROXY_USER, MPC_SPEARMAN_PROXY_PASSWORD"
         raise ValueError(f"is not http://HOST:PORT; credentials go into the environment: {where}")
-    host_and_port(rest.removesuffix("/"))
+    host_and_port(host_port.removesuffix("/"))
     return value
 
 

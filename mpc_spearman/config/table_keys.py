@@ -165,13 +165,13 @@ class TableKeys(Section):
     @field_validator("id", "features", "convert")
     @classmethod
     def _names_each_column_once(cls, names: Any, info: ValidationInfo) -> Any:
-        others = {"features": ("id", "exclude"), "convert": ("encode",)}.get(str(info.field_name), ())
+        excluding_keys = {"features": ("id", "exclude"), "convert": ("encode",)}.get(str(info.field_name), ())
         for name in names or ():
             if isinstance(names, tuple) and names.count(name) > 1:
                 raise ValueError(f"lists {shown(name)} more than once")
-            for other in others:
-                if name in info.data.get(other, ()):
-                    raise ValueError(f"lists {shown(name)}, which {other} lists too; take it out of one")
+            for key in excluding_keys:
+                if name in info.data.get(key, ()):
+                    raise ValueError(f"lists {shown(name)}, which {key} lists too; take it out of one")
         return names
 
     @field_validator("missing_flags")
@@ -185,7 +185,7 @@ class TableKeys(Section):
     @classmethod
     def _has_an_order(cls, encode: dict[str, tuple[str, ...] | str]) -> dict[str, tuple[str, ...] | str]:
         for column, categories in encode.items():
-            if isinstance(categories, tuple) and len({one.strip() for one in categories}) < max(
+            if isinstance(categories, tuple) and len({category.strip() for category in categories}) < max(
                 2, len(categories)
             ):
                 raise ValueError(f"gives {shown(column)} fewer than two categories, or one of them twice")

@@ -85,16 +85,16 @@ class _Subject(logging.Filter):
 
 
 def _time(record: logging.LogRecord) -> str:
-    at = datetime.fromtimestamp(record.created, timezone.utc)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    created = datetime.fromtimestamp(record.created, timezone.utc)
+    return created.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _Lines(logging.Formatter):
     """``2030-01-31T12:00:00.000Z A load: text``; a text of several lines stays one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        about = " ".join(filter(None, (record.party, record.phase)))  # type: ignore[attr-defined]
-        return f"{_time(record)} {about + ': ' if about else ''}{printable(record.getMessage())}"
+        subject = " ".join(filter(None, (record.party, record.phase)))  # type: ignore[attr-defined]
+        return f"{_time(record)} {subject + ': ' if subject else ''}{printable(record.getMessage())}"
 
 
 class _Json(logging.Formatter):

@@ -169,19 +169,19 @@ class Supervisor:
         os._exit(1)
 
 
-def _lost_party_error(party: str, about: list[str] | None) -> MpcSpearmanError:
+def _lost_party_error(party: str, notice: list[str] | None) -> MpcSpearmanError:
     """Return this party's error after another's process has ended; `about` is its notice, if any."""
-    if about is None:
+    if notice is None:
         return PeerDied(f"party {party} ended before all had joined", ("PeerDied", party, "connect"))
-    name, failed_party, phase = about
+    name, failed_party, phase = notice
     phase = phase if phase in PHASES else PHASES[0]
     return from_notice(name, failed_party, phase, sender=f"party {party}", parties={failed_party})
 
 
 def read_error(report: dict[str, Any]) -> MpcSpearmanError:
     """Return the error that a role's process reported."""
-    about = report["about"]
+    notice = report["about"]
     error_class = ERRORS.get(report["error"], MpcSpearmanError)
     return error_class(
-        report["text"], None if about is None else tuple(about), heard=report.get("heard", False)
+        report["text"], None if notice is None else tuple(notice), heard=report.get("heard", False)
     )

@@ -78,16 +78,16 @@ class Display:
         now = time.monotonic()
         if self._parties and not self._work:
             self._say(f"running: {', '.join(self._parties)}", "", "")
-        last_phase, began, reported = self._work.get(party, ("", now, now))
+        last_phase, phase_start, reported = self._work.get(party, ("", now, now))
         begins = phase != last_phase
         if begins:
-            began = reported = now
+            phase_start = reported = now
             log.write("begins", party, phase, logging.DEBUG)
         if of and now - reported > _REPORT_INTERVAL:
             reported = now
-            to_go = f", about {human_seconds((of - done) * (now - began) / done)} left" if done else ""
+            to_go = f", about {human_seconds((of - done) * (now - phase_start) / done)} left" if done else ""
             self._say(f"{done:,} of {of:,}{to_go}", party, phase)
-        self._work[party] = phase, began, reported
+        self._work[party] = phase, phase_start, reported
         if self._bars:
             if begins:
                 self._bars.reset(self._tasks[party], description=f"{party}: {phase}")

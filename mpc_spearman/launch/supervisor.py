@@ -121,12 +121,12 @@ class _Role:
         seconds, memory = human_seconds(now - self._began), decimal(usage.memory)
         return f"{self.phase} {doing}, for {seconds} so far, {memory} of memory in use"
 
-    def report_loss(self, ended: Outcome) -> None:
+    def report_loss(self, outcome: Outcome) -> None:
         """Send the process that another party's process ended, with the notice of its error."""
-        about = None
-        if ended.error is not None and ended.kind == "raised":
-            about = ended.error.about or (type(ended.error).__name__, ended.party, ended.phase)
-        self.send(lost=ended.party, about=about)
+        notice = None
+        if outcome.error is not None and outcome.kind == "raised":
+            notice = outcome.error.about or (type(outcome.error).__name__, outcome.party, outcome.phase)
+        self.send(lost=outcome.party, about=notice)
 
     def send(self, **news: object) -> None:
         """Write a message to the running process."""
@@ -229,7 +229,7 @@ def launch(
     """
     # Not a Queue: an interrupt in the middle of its Python code can come out as a RuntimeError of its lock.
     events = Events()
-    began = time.monotonic()
+    start = time.monotonic()
     roles: list[_Role] = []
     outcomes: dict[str, Outcome] = {}
     deadline = math.inf
@@ -247,7 +247,7 @@ def launch(
             except Empty:
                 continue
             if report is None:
-                outcome = outcomes[reporter.party] = reporter.outcome(time.monotonic() - began)
+                outcome = outcomes[reporter.party] = reporter.outcome(time.monotonic() - start)
                 if outcome.kind != "returned" and failed is None:
                     failed, deadline = outcome, time.monotonic() + grace
             elif "address" in report:

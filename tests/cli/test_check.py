@@ -25,8 +25,8 @@ def table_of(folder: Path, **columns: Any) -> str:
 
 
 def check(capsys: pytest.CaptureFixture[str], arguments: str) -> tuple[int, str]:
-    other = [] if "--other" in arguments else ["--other", "6"]
-    code = main(["check", PLAN, *arguments.split(), *other])
+    other_columns = [] if "--other" in arguments else ["--other", "6"]
+    code = main(["check", PLAN, *arguments.split(), *other_columns])
     return code, capsys.readouterr().out
 
 
@@ -40,29 +40,29 @@ def test_check_asks_for_the_peers_column_count_where_there_is_noise(
 
 
 def test_a_table_that_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = check(capsys, "--party A --other 6 results.target=coefficients")
+    code, printed = check(capsys, "--party A --other 6 results.target=coefficients")
     assert code == 0
-    assert "this table and its policy fit the plan" in said
-    assert "outpatient" in said
-    assert "rows needed, so that noise is no larger than chance variation: 4 × 6 columns about" in said
-    head = said.splitlines()[0]
+    assert "this table and its policy fit the plan" in printed
+    assert "outpatient" in printed
+    assert "rows needed, so that noise is no larger than chance variation: 4 × 6 columns about" in printed
+    head = printed.splitlines()[0]
     for name in ("values", "outside", "noise", "seen from"):
-        assert (name in head, f"\n{name}: " in said) == (True, True)
+        assert (name in head, f"\n{name}: " in printed) == (True, True)
 
 
 def test_check_states_the_noise_and_refuses_no_table_for_its_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rng = np.random.default_rng(3)
-    mine = table_of(tmp_path, age=rng.random(N), same=np.ones(N), rare=(np.arange(N) < 4) * 1)
-    code, said = check(capsys, f"--party A --table {mine} --other 60 results.target=coefficients")
+    table = table_of(tmp_path, age=rng.random(N), same=np.ones(N), rare=(np.arange(N) < 4) * 1)
+    code, printed = check(capsys, f"--party A --table {table} --other 60 results.target=coefficients")
     assert code == 0
-    rows = {line.split()[0]: line.split() for line in said.splitlines()[1:4]}
+    rows = {line.split()[0]: line.split() for line in printed.splitlines()[1:4]}
     assert float(rows["rare"][-2]) > 3 * float(rows["age"][-2])
     assert 0 < float(rows["age"][-1]) < 1
-    assert "too few rows for these columns" in said
-    without = "results.precision=exact parties.sources.A.policy.exact=true"
-    exact = check(capsys, f"--party A --table {mine} {without}")
+    assert "too few rows for these columns" in printed
+    exact_settings = "results.precision=exact parties.sources.A.policy.exact=true"
+    exact = check(capsys, f"--party A --table {table} {exact_settings}")
     assert "results would be exact, without noise" in exact[1]
 
 
@@ -75,9 +75,9 @@ def test_check_says_what_only_a_run_over_common_rows_can_find_out(capsys: pytest
 
 
 def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = check(capsys, "--party A reveal=differences")
+    code, printed = check(capsys, "--party A reveal=differences")
     assert code == PolicyError.exit_code
-    assert "policy.max_reveal: coefficients at most, but the plan has reveal: differences" in said
+    assert "policy.max_reveal: coefficients at most, but the plan has reveal: differences" in printed
 
 
 def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,17 +92,17 @@ def test_check_says_what_the_owner_should_know_about_its_table(
 ) -> None:
     age = np.arange(N) % 50 + 20.0
     age[:5] = -999
-    mine = table_of(tmp_path, age=age, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
+    table = table_of(tmp_path, age=age, gaps=np.where(np.arange(N) < 3, np.nan, np.arange(N)))
     settings = "alignment=intersect parties.sources.A.missing=drop_rows"
-    _, said = check(capsys, f"--party A --table {mine} {settings}")
-    assert "left out: 3 of 400 rows" in said
-    assert "'age': -999 (5 cells) at an end of its values: it may be a code" in said
+    _, printed = check(capsys, f"--party A --table {table} {settings}")
+    assert "left out: 3 of 400 rows" in printed
+    assert "'age': -999 (5 cells) at an end of its values: it may be a code" in printed
 
 
 def test_check_warns_of_more_ids_than_a_similar_partner_would_accept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mine = table_of(tmp_path, x=np.arange(N), y=np.arange(N)[::-1])
-    asked = f"--party A --table {mine} alignment=intersect parties.sources.A.policy.max_ids="
-    assert "A offers 400 ids" in check(capsys, f"{asked}399")[1]
-    assert "offers" not in check(capsys, f"{asked}400")[1]
+    table = table_of(tmp_path, x=np.arange(N), y=np.arange(N)[::-1])
+    settings = f"--party A --table {table} alignment=intersect parties.sources.A.policy.max_ids="
+    assert "A offers 400 ids" in check(capsys, f"{settings}399")[1]
+    assert "offers" not in check(capsys, f"{settings}400")[1]

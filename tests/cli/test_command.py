@@ -59,9 +59,9 @@ def test_help_needs_no_heavy_import(arguments: list[str]) -> None:
     ],
 )
 def test_a_command_line_that_makes_no_sense(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as ending:
         main(arguments)
-    assert ended.value.code == 2
+    assert ending.value.code == 2
     assert "usage: mpc-spearman" in capsys.readouterr().err
 
 
@@ -117,17 +117,17 @@ def test_an_error_is_one_line_and_its_own_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("before", "said"),
+    ("before", "message"),
     [('mkdir "$1"; cd "$1"; rmdir "$1"', "No such file"), ("ulimit -n 14", "Too many open files")],
 )
-def test_a_machine_that_lacks_something_is_an_error(before: str, said: str, tmp_path: Path) -> None:
+def test_a_machine_that_lacks_something_is_an_error(before: str, message: str, tmp_path: Path) -> None:
     script = f'{before}; exec "$0" -m mpc_spearman local "$2"'
     folder, plan = str(tmp_path / "gone"), str(ROOT / "configs" / "mpc.yaml")
     arguments = ["bash", "-c", script, sys.executable, folder, plan]
-    ended = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert (ended.returncode, ended.stderr[:7]) == (SetupError.exit_code, "error: ")
-    assert said in ended.stderr
-    assert ended.stderr.count("\n") == 1
+    ending = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (ending.returncode, ending.stderr[:7]) == (SetupError.exit_code, "error: ")
+    assert message in ending.stderr
+    assert ending.stderr.count("\n") == 1
 
 
 @pytest.mark.usefixtures("signals")
@@ -139,8 +139,8 @@ def test_a_signal_while_arguments_are_read_has_its_own_exit_code(number: signal.
 
     try:
         code = main(Arguments(["local"]))
-    except SystemExit as ended:
-        code = ended.code
+    except SystemExit as ending:
+        code = ending.code
     assert code == 128 + number
 
 

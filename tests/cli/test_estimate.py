@@ -20,8 +20,8 @@ def test_it_prints_a_line_for_each_party_and_its_accuracy(
     fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_runs.a_row = 1e-3  # so that there is one run
-    said = printed(capsys, "--rows", "2000000", "--features", "30x20").splitlines()
-    first, heads, *parties, last, needed = said
+    lines = printed(capsys, "--rows", "2000000", "--features", "30x20").splitlines()
+    first, heads, *parties, last, needed = lines
     assert "30 × 20 columns about" in needed
     assert "2,000,000 rows, 30 × 20 columns" in first
     assert heads.split() == ["time", "party", "at", "work", "sent", "received", "memory"]
@@ -29,8 +29,8 @@ def test_it_prints_a_line_for_each_party_and_its_accuracy(
     assert "40,000" in last
     assert "25 %" in last
     assert last.endswith("Tables are read from CSV files, and fit into memory.")
-    asked = "parties.target.table={query: SELECT 1 AS id, order_by: id}"
-    assert "queries comes on top" in printed(capsys, asked, "--rows", "500", "--features", "3x3")
+    query = "parties.target.table={query: SELECT 1 AS id, order_by: id}"
+    assert "queries comes on top" in printed(capsys, query, "--rows", "500", "--features", "3x3")
     assert "Measured" in printed(capsys, "rows=500", "--features", "3x3")  # rows of the plan
 
 
@@ -38,18 +38,18 @@ def test_a_network_adds_time_and_nothing_else(
     fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     size, network = ("--rows", "2000", "--features", "3x2"), ("--bandwidth", "100", "--rtt", "40")
-    here, there = (printed(capsys, *size, *more) for more in ((), network))
-    assert "100 Mbit/s, 40 ms" in there
-    (one, *rest), (other, *same) = (
-        [line.split() for line in text.splitlines()[2:5]] for text in (here, there)
+    without, with_network = (printed(capsys, *size, *more) for more in ((), network))
+    assert "100 Mbit/s, 40 ms" in with_network
+    (first, *rest_of_first), (second, *rest_of_second) = (
+        [line.split() for line in text.splitlines()[2:5]] for text in (without, with_network)
     )
-    assert rest == same
-    assert one[one.index("C") :] == other[other.index("C") :]
-    assert one != other
+    assert rest_of_first == rest_of_second
+    assert first[first.index("C") :] == second[second.index("C") :]
+    assert first != second
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--features", "3x3"], 2, "--rows"),
         (["--rows", "100", "--features", "3x3", "--rtt", "4"], 2, "--bandwidth"),
@@ -58,10 +58,10 @@ def test_a_network_adds_time_and_nothing_else(
     ],
 )
 def test_what_cannot_be_is_refused(
-    fake_runs: FakeRuns, arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+    fake_runs: FakeRuns, arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["estimate", MPC, *arguments]) == code
     captured = capsys.readouterr()
-    assert said in captured.err
+    assert message in captured.err
     assert not captured.out
     assert fake_runs.rows == []

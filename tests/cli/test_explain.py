@@ -27,7 +27,7 @@ RANKING, STRENGTHS, CLUSTER, NOISE_ON_INPUTS = (
 )
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def explained(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
     assert main(["explain", *arguments]) == code
     return capsys.readouterr().out
 
@@ -41,15 +41,15 @@ def written(tmp_path: Path, name: str = "plan.yaml", **settings: Any) -> str:
 @pytest.mark.parametrize("reveal", ["strengths", "coefficients"])
 def test_a_noisy_owner_reads_the_cost_and_whom_it_need_not_trust(capsys, reveal):
     settings = (NOISE_ON_INPUTS, f"reveal={reveal}", "privacy.loss=0.5")
-    own, other = (said(capsys, *settings, "--party", party) for party in "AB")
-    assert "With all that the others have of this run, an attacker who" in own
-    assert "holds whatever the others state or send, and if they collude" in own
-    assert "The price: noise of 4.9 times chance variation in the coefficient of one column" in own
-    assert "can read our ranks with our noise on them, and no more" in own
-    assert not any(text in own for text in ("has exact results", "except C", "uses made-up columns"))
-    assert "with one party's results" in other.lower()
-    assert ("has exact results" in other) == (reveal == "coefficients")
-    everything = said(capsys, *settings)
+    a_text, b_text = (explained(capsys, *settings, "--party", party) for party in "AB")
+    assert "With all that the others have of this run, an attacker who" in a_text
+    assert "holds whatever the others state or send, and if they collude" in a_text
+    assert "The price: noise of 4.9 times chance variation in the coefficient of one column" in a_text
+    assert "can read our ranks with our noise on them, and no more" in a_text
+    assert not any(text in a_text for text in ("has exact results", "except C", "uses made-up columns"))
+    assert "with one party's results" in b_text.lower()
+    assert ("has exact results" in b_text) == (reveal == "coefficients")
+    everything = explained(capsys, *settings)
     assert "For rows of A it holds if the others lie or collude" in everything
     assert (
         "Rows needed to find a correlation of 0.1 in 8 of 10 samples, with noise on the inputs of A"
@@ -59,18 +59,18 @@ def test_a_noisy_owner_reads_the_cost_and_whom_it_need_not_trust(capsys, reveal)
 
 def test_an_owner_reads_that_names_of_categories_are_sent(capsys):
     plan = str(ROOT / "configs" / "nominal.yaml")
-    own, other = (" ".join(said(capsys, plan, "--party", party).split()) for party in "BA")
+    b_text, a_text = (" ".join(explained(capsys, plan, "--party", party).split()) for party in "BA")
     sentence = "Every category of health, female is a column of its own: who learns names of columns learns"
-    assert sentence in own
-    assert "Categories of fewer than 100 people are one together, named other" in own
-    assert sentence not in other
-    for text in (own, other):
+    assert sentence in b_text
+    assert "Categories of fewer than 100 people are one together, named other" in b_text
+    assert sentence not in a_text
+    for text in (b_text, a_text):
         assert "feature names, with the names of categories that are flags" in text
 
 
 @pytest.mark.parametrize("setting", ["reveal=strengths", "top=2", "opened_to=target", "estimator=paper"])
 def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys, setting):
-    digest, purpose, retention, guarantee, needed, *lines = said(capsys, RANKING, setting).splitlines()
+    digest, purpose, retention, guarantee, needed, *lines = explained(capsys, RANKING, setting).splitlines()
     digest, _, draft = digest.partition(" (draft: ")
     assert draft.startswith("no identity yet of C, B, A;")
     assert digest.replace(" ", "") == f"plan{load_plan(RANKING, [setting]).digest().hex()}"
@@ -89,35 +89,35 @@ def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys
         party: sorted(f"{f['what']} ({f['phase']}, from {f['from']})" for f in facts if f["party"] == party)
         for party in "CBA"
     }
-    assert {party: sorted(found) for party, found in by_party.items()} == expected
+    assert {party: sorted(facts) for party, facts in by_party.items()} == expected
 
 
 def test_the_coordinator_that_names_itself_is_told_all_of_the_plan(capsys, tmp_path):
     (tmp_path / "C.yaml").write_text("party: C\nkey: C.key\n", encoding="utf-8")
-    everything = said(capsys, CLUSTER)
-    assert said(capsys, CLUSTER, "--local", str(tmp_path / "C.yaml")) == everything
-    assert said(capsys, CLUSTER, "--party", "C") == everything
+    everything = explained(capsys, CLUSTER)
+    assert explained(capsys, CLUSTER, "--local", str(tmp_path / "C.yaml")) == everything
+    assert explained(capsys, CLUSTER, "--party", "C") == everything
 
 
 def test_results_come_before_facts_that_reveal_nothing(capsys):
-    lines = said(capsys, RANKING).splitlines()[5:]
+    lines = explained(capsys, RANKING).splitlines()[5:]
     assert lines[0] == "C, the coordinator, learns"
     assert "the order of the target's features" in lines[1]
 
 
 def test_it_says_how_precise_results_are(capsys, tmp_path):
-    assert said(capsys, RANKING).count("the order of strengths with the noise of every owner") == 2
-    assert "strengths with the noise of every other owner" in said(capsys, STRENGTHS)
+    assert explained(capsys, RANKING).count("the order of strengths with the noise of every owner") == 2
+    assert "strengths with the noise of every other owner" in explained(capsys, STRENGTHS)
     noisy = written(tmp_path, "noisy.yaml", results={"target": "coefficients"}, rows=100)
-    assert "coefficients with the coordinator's noise" in said(capsys, noisy)
+    assert "coefficients with the coordinator's noise" in explained(capsys, noisy)
     but = "with one party's results of this run, except C, whose own are exact, an attacker"
-    assert but in said(capsys, noisy)
-    page = said(capsys, noisy, "--party", "A")
+    assert but in explained(capsys, noisy)
+    page = explained(capsys, noisy, "--party", "A")
     assert but[1:] in page
     assert "At that limit a party, except C, guesses right at most" in page
-    assert "except C" not in said(capsys, STRENGTHS, "--party", "A")
-    assert "exact integers" in said(capsys, noisy)
-    exact = said(capsys, written(tmp_path, results={"precision": "exact"}))
+    assert "except C" not in explained(capsys, STRENGTHS, "--party", "A")
+    assert "exact integers" in explained(capsys, noisy)
+    exact = explained(capsys, written(tmp_path, results={"precision": "exact"}))
     assert "Guarantee: none" in exact
     assert "precision of results: exact, without noise\n" in exact
 
@@ -126,22 +126,22 @@ def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys, 
     monkeypatch.chdir(tmp_path)
     who = {name: str(Identity.new()) for name in "CBA"}
     lines = [f"parties.{role}.identity={who[name]}" for name, role in (("C", "coordinator"), ("B", "target"))]
-    assert "draft: no identity yet of A;" in said(capsys, RANKING, *lines)
-    whole = said(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}")
+    assert "draft: no identity yet of A;" in explained(capsys, RANKING, *lines)
+    whole = explained(capsys, RANKING, *lines, f"parties.sources.A.identity={who['A']}")
     assert "draft" not in whole
     signable = [*lines, f"parties.sources.A.identity={who['A']}", "purpose=a study", "retention=two years"]
-    said(capsys, RANKING, *signable, "--party", "A", "--html")
+    explained(capsys, RANKING, *signable, "--party", "A", "--html")
     page = (tmp_path / "ranking-A.html").read_text(encoding="utf-8")
     assert "Signature" in page
     assert "Draft" not in page
 
 
 def test_an_owner_that_agrees_is_said_to(capsys):
-    assert "  the policy of party A agrees\n" in said(capsys, RANKING, "--party", "A")
+    assert "  the policy of party A agrees\n" in explained(capsys, RANKING, "--party", "A")
 
 
 def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
-    text = said(capsys, RANKING, "reveal=strengths", "--party", "B", code=6)
+    text = explained(capsys, RANKING, "reveal=strengths", "--party", "B", code=6)
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
     assert "what others learn from our table" in text  # the page all the same
@@ -149,18 +149,17 @@ def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
 
 def test_an_owner_reads_where_its_ledger_is_and_what_is_used(capsys, tmp_path):
     plan = written(tmp_path, reveal="strengths", results={"target": "ranking"})
-    own, table = tmp_path / "A.yaml", tmp_path / "a.csv"
+    local_file, table = tmp_path / "A.yaml", tmp_path / "a.csv"
     pd.DataFrame({"id": range(90), "x": range(90), "y": [*range(45), *range(45)]}).to_csv(table, index=False)
-    own.write_text("party: A\ntable: a.csv\npolicy: {ledger: A.ledger}\n")
-    explained = (plan, "--local", str(own))
-    checked = [*explained, "--other", "3"]
-    said(capsys, *explained, code=PlanError.exit_code)
+    local_file.write_text("party: A\ntable: a.csv\npolicy: {ledger: A.ledger}\n")
+    arguments = (plan, "--local", str(local_file))
+    checked = [*arguments, "--other", "3"]
+    explained(capsys, *arguments, code=PlanError.exit_code)
     ledger = Ledger.begin(tmp_path / "A.ledger")
-    for used, code in ((0, 0), (2, 0), (4, PolicyError.exit_code)):
-        sums = (
-            f"{ledger.path}: C has used {used} of 4, this run adds 2; B has used {used} of 4, this run adds 2"
-        )
-        text = said(capsys, *explained, code=code)
+    for charged, code in ((0, 0), (2, 0), (4, PolicyError.exit_code)):
+        each = (f"{partner} has used {charged} of 4, this run adds 2" for partner in "CB")
+        sums = f"{ledger.path}: {'; '.join(each)}"
+        text = explained(capsys, *arguments, code=code)
         assert f"the ledger is {sums}" in text
         assert main(["check", *checked]) == code
         assert f"the ledger is {sums}" in capsys.readouterr().out
@@ -168,7 +167,7 @@ def test_an_owner_reads_where_its_ledger_is_and_what_is_used(capsys, tmp_path):
         assert ("this run adds 2; so this run will be refused" in text) == (code != 0)
         to_each = partner_losses(load_plan(plan), load_plan(plan).roster("A"))
         ledger.charge(ChargedRun(party="A", plan="ab", rows=9, columns=1, told=to_each), 100.0)
-    assert "`join` needs one" in said(capsys, plan, "--party", "A")
+    assert "`join` needs one" in explained(capsys, plan, "--party", "A")
 
 
 @pytest.mark.parametrize("party", ["A", "B"])
@@ -199,14 +198,14 @@ def test_the_page_to_sign_has_all_that_leaves_its_party(capsys, monkeypatch, tmp
     assert text.splitlines()[0].endswith(f", for party {party}")
     for fact in learnt(shared):
         if party in fact["from"].split(", "):
-            what = in_first_person(fact["what"].removeprefix("nothing: "))
-            assert what in text or fact["what"] in text
+            sentence = in_first_person(fact["what"].removeprefix("nothing: "))
+            assert sentence in text or fact["what"] in text
             shown = html.unescape(page)
-            assert any(one.replace("`", "") in shown for one in (what, fact["what"]))
+            assert any(text.replace("`", "") in shown for text in (sentence, fact["what"]))
 
 
-def signed_page(tmp_path: Path, *settings: str, **own: Any) -> str:
-    (tmp_path / "A.yaml").write_text(yaml.safe_dump({"party": "A", **own}), encoding="utf-8")
+def signed_page(tmp_path: Path, *settings: str, **local_keys: Any) -> str:
+    (tmp_path / "A.yaml").write_text(yaml.safe_dump({"party": "A", **local_keys}), encoding="utf-8")
     local = ["--local", str(tmp_path / "A.yaml"), "--html"]
     assert main(["explain", CLUSTER, "purpose=a study", "retention=two years", *settings, *local]) == 0
     return html.unescape((tmp_path / "cluster-A.html").read_text(encoding="utf-8"))
@@ -227,19 +226,19 @@ def test_the_page_to_sign_has_the_parties_own_texts_or_blank_lines(tmp_path, mon
 def test_the_page_to_sign_begins_with_who_learns_our_ids(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = signed_page(tmp_path, policy={"max_unmatched": 0.5, "lifetime": 3.0})
-    first, _, rest = page.partition('class="first"')[2].partition("</div>")
+    first, _, rest_of_page = page.partition('class="first"')[2].partition("</div>")
     assert "B learns which of its own people are also in our table, even if the run stops later" in first
-    assert "at most 84% of the time, where a coin is right 50% of the time" in rest
-    assert "about two people at once is right at most 98% of the time" in rest
+    assert "at most 84% of the time, where a coin is right 50% of the time" in rest_of_page
+    assert "about two people at once is right at most 98% of the time" in rest_of_page
     for key, value in (("max_unmatched", "0.5"), ("lifetime", "3"), ("min_rows", "30"), ("exact", "no")):
-        assert f"<td>{key}<td>{value}<td>" in rest
-    assert "min_key_bits" not in rest  # under MPC
-    assert "X25519" not in rest
+        assert f"<td>{key}<td>{value}<td>" in rest_of_page
+    assert "min_key_bits" not in rest_of_page  # under MPC
+    assert "X25519" not in rest_of_page
     digest = spoken(load_plan(CLUSTER, ["purpose=a study", "retention=two years"]).digest())
     assert f'content: "draft {digest}"' in page
-    same = signed_page(tmp_path, "alignment=same")
-    assert "B already knows it: all tables have the same people" in same
-    assert "max_ids" not in same
+    same_page = signed_page(tmp_path, "alignment=same")
+    assert "B already knows it: all tables have the same people" in same_page
+    assert "max_ids" not in same_page
 
 
 @pytest.mark.parametrize("missing", ["purpose", "retention"])
@@ -255,7 +254,7 @@ def test_there_is_no_page_to_sign_without_purpose_and_retention(tmp_path, monkey
 def test_an_owner_is_told_if_its_columns_are_mixed(capsys):
     for name, mixed in (("explained", "A"), ("canonical", "AB"), ("strengths", "")):
         for party in "AB":
-            page = said(capsys, str(ROOT / "configs" / f"{name}.yaml"), "--party", party)
+            page = explained(capsys, str(ROOT / "configs" / f"{name}.yaml"), "--party", party)
             assert ("random rotation mixes our columns" in page) == (party in mixed)
             assert ("mixtures of our ranks" in page) == (party in mixed)
 

@@ -25,8 +25,8 @@ def test_the_command_shows_runs_totals_column_meanings_and_forgets(
     history, totals, meaning = capsys.readouterr().out.split("\n\n")
     time = ledger.entries()[0].time
     lines = [line.split(maxsplit=7) for line in history.splitlines()]
-    what = "B: strengths, loss 2; C: coefficients, exact; not counted"
-    assert [word.strip() for word in lines[1]] == [time, *["0000"] * 4, "60", "4", what]
+    receivers = "B: strengths, loss 2; C: coefficients, exact; not counted"
+    assert [word.strip() for word in lines[1]] == [time, *["0000"] * 4, "60", "4", receivers]
     assert len(lines) == 1 + 2
     assert [line.split() for line in totals.splitlines()[1:]] == [["B", "2", "4", "0", "0", time]]
     assert all(f"{name}: " in meaning for name in ("used", "of values", "without bound"))

@@ -38,8 +38,8 @@ EXACT = ("results.precision=exact", "parties.target.policy.exact=true", "parties
 
 def expected(folder: Path) -> np.ndarray:
     a, b = pd.read_csv(folder / "a.csv"), pd.read_csv(folder / "b.csv")
-    both = pd.concat([a, b], axis=1).drop(columns="id").corr("spearman")
-    return both.loc[["a", "b"], ["x", "y", "z"]].to_numpy()
+    pooled = pd.concat([a, b], axis=1).drop(columns="id").corr("spearman")
+    return pooled.loc[["a", "b"], ["x", "y", "z"]].to_numpy()
 
 
 @pytest.fixture
@@ -69,20 +69,20 @@ def start(folder: Path, environment: Mapping[str, str], mark: Path) -> Iterator[
     def start(
         *arguments: str, hangs_in: str = "", through: Sequence[str] = (), terminal: int | None = None
     ) -> Any:
-        own, hang = dict(environment), {"act": "sleep", "seconds": 2 * EVER, "mark": str(mark)}
+        environ, hang = dict(environment), {"act": "sleep", "seconds": 2 * EVER, "mark": str(mark)}
         if hangs_in:
             party, _, phase = hangs_in.rpartition(":")
-            own |= hooked("faults:on_phase", party=party or "A", phase=phase, **hang)
+            environ |= hooked("faults:on_phase", party=party or "A", phase=phase, **hang)
         if through:
             pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
             command = [*through, *COMMAND, *arguments]
-            made: Any = subprocess.Popen(command, cwd=folder, env=own, start_new_session=True, **pipes)
+            result: Any = subprocess.Popen(command, cwd=folder, env=environ, start_new_session=True, **pipes)
         else:
-            made = Command(
-                arguments, folder=folder, environment=own, name=environment[TAG], terminal=terminal
+            result = Command(
+                arguments, folder=folder, environment=environ, name=environment[TAG], terminal=terminal
             )
-        started.append(made)
-        return made
+        started.append(result)
+        return result
 
     yield start
     for process in started:
@@ -90,7 +90,7 @@ def start(folder: Path, environment: Mapping[str, str], mark: Path) -> Iterator[
         process.communicate()
 
 
-def left(environment: Mapping[str, str]) -> list[int]:
+def processes_left(environment: Mapping[str, str]) -> list[int]:
     """Processes of this test that are there."""
     return processes(environment[TAG])
 
@@ -112,7 +112,7 @@ def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
     lines = out.splitlines()
     assert lines[0].startswith("No pair differs from chance (smallest q ")
     assert lines[-1] == "Report: deep/out/C/report.html"
-    assert left(environment) == []
+    assert processes_left(environment) == []
     assert files(folder) == ["a.csv", "b.csv", "deep", "plan.yaml"]
     assert files(folder / "deep") == ["out"]
     assert files(folder / "deep" / "out") == ["A", "B", "C"]
@@ -122,16 +122,16 @@ def test_in_a_pipe_it_prints_plain_lines_and_keeps_the_results(
 
 
 def test_ranks_are_kept_and_used_by_a_later_run(start: Start, folder: Path) -> None:
-    found, written = [], []
+    coefficients, written = [], []
     for _ in range(2):
         process = start("local", "plan.yaml", "--out", "out", "--keep-ranks", "ranks", *EXACT)
         process.communicate()
         assert process.returncode == 0
-        found.append(Result.load(folder / "out" / "C").coefficients)
+        coefficients.append(Result.load(folder / "out" / "C").coefficients)
         written.append({path.name: path.stat().st_mtime_ns for path in (folder / "ranks").iterdir()})
     assert len(written[0]) == 4
     assert written[0] == written[1]
-    pd.testing.assert_frame_equal(*found, check_exact=True)
+    pd.testing.assert_frame_equal(*coefficients, check_exact=True)
     (folder / "ranks").chmod(0o755)
     process = start("local", "plan.yaml", "--keep-ranks", "ranks")
     process.communicate()
@@ -151,21 +151,21 @@ def test_an_error_in_a_role_is_one_line_and_nothing_is_left(
     assert err.count("\n") == 1
     assert "Traceback" not in out + err
     assert files(folder) == INPUTS
-    assert left(environment) == []
+    assert processes_left(environment) == []
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(start: Start, folder: Path) -> None:
-    other = folder / "other"
-    other.mkdir()
-    write_inputs(other, seed=4)
+    second_folder = folder / "other"
+    second_folder.mkdir()
+    write_inputs(second_folder, seed=4)
     # Without --out: both choose a place under runs/, in the same second.
-    both = [start("local", plan, "--quiet") for plan in ("plan.yaml", "other/plan.yaml")]
+    runs = [start("local", plan, "--quiet") for plan in ("plan.yaml", "other/plan.yaml")]
     reports = []
-    for process in both:
+    for process in runs:
         out, err = process.communicate()
         assert (process.returncode, err) == (0, "")
         reports.append(folder / out.splitlines()[-1].removeprefix("Report: "))
-    for report, tables in zip(reports, (folder, other), strict=True):
+    for report, tables in zip(reports, (folder, second_folder), strict=True):
         assert report.parts[-4] == "runs"
         coefficients = Result.load(report.parent).coefficients
         np.testing.assert_allclose(coefficients.to_numpy(), expected(tables), rtol=1e-14)
@@ -194,13 +194,13 @@ def test_two_runs_into_one_folder_are_not_mixed(start: Start, folder: Path, mark
 def test_runs_started_into_one_folder_leave_one_runs_results(start: Start, folder: Path) -> None:
     for _ in range(5):
         runs = [start("local", "plan.yaml", "--out", "out", f"rows={rows}") for rows in (40, 45, 50)]
-        ended = {}
+        exit_codes = {}
         for rows, process in zip((40, 45, 50), runs, strict=True):
             process.communicate()
-            ended[rows] = process.returncode
-        assert set(ended.values()) <= {0, errors.OutputError.exit_code}
+            exit_codes[rows] = process.returncode
+        assert set(exit_codes.values()) <= {0, errors.OutputError.exit_code}
         (n,) = {Result.load(folder / "out" / party).n for party in "ABC"}
-        assert ended[n] == 0
+        assert exit_codes[n] == 0
 
 
 # ---- a run that is interrupted
@@ -209,7 +209,7 @@ INTERRUPTED = "interrupted: all roles were stopped, no result was written\n"
 
 
 @pytest.mark.parametrize(
-    ("number", "phase", "code", "said"),
+    ("number", "phase", "code", "message"),
     [
         (signal.SIGINT, "rank", 130, INTERRUPTED),
         (signal.SIGTERM, "A:multiply", 143, "stopped by SIGTERM\n"),
@@ -228,7 +228,7 @@ def test_a_signal_leaves_no_process_and_no_file(
     number: signal.Signals,
     phase: str,
     code: int,
-    said: str,
+    message: str,
 ) -> None:
     if signal.getsignal(number) is signal.SIG_IGN:
         pytest.skip("under nohup nobody ends on it")
@@ -236,8 +236,8 @@ def test_a_signal_leaves_no_process_and_no_file(
     eventually(mark.exists)
     os.killpg(process.pid, number)
     _, err = process.communicate()
-    assert (process.returncode, err) == (code, said)
-    assert left(environment) == []
+    assert (process.returncode, err) == (code, message)
+    assert processes_left(environment) == []
     assert files(folder) == INPUTS
 
 
@@ -246,12 +246,14 @@ def test_roles_do_not_outlive_a_launcher_that_is_killed(
 ) -> None:
     process = start("local", "plan.yaml", hangs_in="rank")
     eventually(mark.exists)
-    there = left(environment)
-    assert len(there) == 5  # the command, the fork server, three roles
-    assert len({os.getpgid(one) for one in there}) == 5  # a signal to the command is the command's alone
+    remaining = processes_left(environment)
+    assert len(remaining) == 5  # the command, the fork server, three roles
+    assert (
+        len({os.getpgid(process) for process in remaining}) == 5
+    )  # a signal to the command is the command's alone
     process.kill()
     process.communicate()
-    eventually(lambda: left(environment) == [])
+    eventually(lambda: processes_left(environment) == [])
 
 
 @pytest.mark.long
@@ -291,9 +293,9 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
-    made = Terminal()
-    yield made
-    made.close()
+    result = Terminal()
+    yield result
+    result.close()
 
 
 def assert_cursor_is_back(shown: str) -> None:
@@ -324,5 +326,5 @@ def test_ctrl_c_on_a_terminal(
     terminal.read_until(lambda shown: INTERRUPTED.strip() in shown)
     assert process.wait() == 130
     assert_cursor_is_back(terminal.shown)
-    assert left(environment) == []
+    assert processes_left(environment) == []
     assert files(folder) == INPUTS

@@ -68,8 +68,8 @@ def full() -> Iterator[IO[bytes]]:
 def test_a_reader_that_leaves_after_the_first_line_ends_nothing(folder: Path) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as shown, os.fdopen(write, "wb") as output:
-        asked = ("local", "plan.yaml", "--out", "out")
-        process = Command(asked, folder=folder, environment=environment(), stdout=output)
+        requests = ("local", "plan.yaml", "--out", "out")
+        process = Command(requests, folder=folder, environment=environment(), stdout=output)
         output.close()
         assert shown.readline()
     assert timeless(process.communicate()[1]) == RUNNING
@@ -79,13 +79,13 @@ def test_a_reader_that_leaves_after_the_first_line_ends_nothing(folder: Path) ->
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_full_disk_behind_a_stream_ends_nothing(folder: Path, full: IO[bytes], stream: str) -> None:
-    asked = ("local", "plan.yaml", "--out", "out")
-    process = Command(asked, folder=folder, environment=environment(), **{stream: full})  # type: ignore[arg-type]
-    _, said = process.communicate()
+    requests = ("local", "plan.yaml", "--out", "out")
+    process = Command(requests, folder=folder, environment=environment(), **{stream: full})  # type: ignore[arg-type]
+    _, message = process.communicate()
     assert process.returncode == 0
     if stream == "stdout":
-        lost = "note: some output could not be printed: No space left on device\n"
-        assert timeless(said) == RUNNING + lost
+        reader_gone = "note: some output could not be printed: No space left on device\n"
+        assert timeless(message) == RUNNING + reader_gone
     assert {Result.load(folder / "out" / party).n for party in "ABC"} == {50}
 
 
@@ -111,8 +111,8 @@ def test_a_stream_that_is_closed_ends_nothing(folder: Path, closed: str) -> None
         env=environment(),
         capture_output=True,
     )
-    said = RUNNING if closed == "stdout" else ""
-    assert (done.returncode, timeless(done.stderr.decode())) == (0, said)
+    message = RUNNING if closed == "stdout" else ""
+    assert (done.returncode, timeless(done.stderr.decode())) == (0, message)
     assert Result.load(folder / "out" / "B").n == 50
 
 
@@ -125,10 +125,10 @@ def test_under_join_nobody_is_left_waiting(folder: Path, nobody_reads: IO[bytes]
         party: Command(join(party), folder=folder, environment=environment(), **files)
         for party, files in streams.items()
     }
-    said = {party: process.communicate()[1] for party, process in parties.items()}
+    message = {party: process.communicate()[1] for party, process in parties.items()}
     for party, process in parties.items():
         status = json.loads((folder / "out" / party / "status.json").read_text())
-        assert (process.returncode, status["error"]) == (0, None), said
+        assert (process.returncode, status["error"]) == (0, None), message
         assert Result.load(folder / "out" / party).n == 50
 
 

@@ -27,12 +27,12 @@ def made_runs() -> pd.DataFrame:
 
 def drawn() -> dict[str, Figure]:
     table = made_runs()
-    one = table[table["n"] == 1000]
+    one_size = table[table["n"] == 1000]
     runs = per_run(table)
     guess = runs[runs["n"] == 1000].assign(n=50_000)
     return {
         "scaling": plots.scaling(runs, "n", "bytes", guess),
-        "bandwidths": plots.bandwidths(one, [LAN.rtt, WAN.rtt]),
+        "bandwidths": plots.bandwidths(one_size, [LAN.rtt, WAN.rtt]),
     }
 
 

@@ -26,28 +26,28 @@ def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def variant(**settings: Any) -> Variant:
-    (found,) = variants([plan(**settings)])
-    return found
+    (estimated,) = variants([plan(**settings)])
+    return estimated
 
 
 def test_figures_are_extended_along_a_line(fake_runs: FakeRuns) -> None:
-    found = estimate(variant(), SIZE)
-    assert list(found.rows) == fake_runs.rows
-    assert found.rows[0] == 2_000 // 7
-    assert len(found.rows) > 1
-    assert found.rows[-1] * 7 <= 16_000
-    assert list(found.table.columns) == TIDY
+    estimated = estimate(variant(), SIZE)
+    assert list(estimated.rows) == fake_runs.rows
+    assert estimated.rows[0] == 2_000 // 7
+    assert len(estimated.rows) > 1
+    assert estimated.rows[-1] * 7 <= 16_000
+    assert list(estimated.table.columns) == TIDY
     expected = fake_runs.cost(SIZE.n)
     pd.testing.assert_series_equal(
-        found.table["seconds"], expected["seconds"], check_index=False, check_names=False
+        estimated.table["seconds"], expected["seconds"], check_index=False, check_names=False
     )
-    assert found.table["bytes"].tolist() == expected["bytes_sent"].tolist()
-    assert found.table["memory"].tolist() == expected["peak_memory_bytes"].tolist()
+    assert estimated.table["bytes"].tolist() == expected["bytes_sent"].tolist()
+    assert estimated.table["memory"].tolist() == expected["peak_memory_bytes"].tolist()
 
 
 def test_costs_that_do_not_depend_on_rows_are_not_extrapolated(fake_runs: FakeRuns) -> None:
-    found = estimate(variant(**SMALL), SIZE).table
-    keys = found[found["phase"].isin(["connect", "keys"])]
+    estimated = estimate(variant(**SMALL), SIZE).table
+    keys = estimated[estimated["phase"].isin(["connect", "keys"])]
     last = fake_runs.cost(fake_runs.rows[-1], "he")
     assert keys["seconds"].sum() == pytest.approx(
         last[last["phase"].isin(["connect", "keys"])]["seconds"].sum()
@@ -56,19 +56,19 @@ def test_costs_that_do_not_depend_on_rows_are_not_extrapolated(fake_runs: FakeRu
 
 
 def test_a_size_that_is_small_enough_is_measured(fake_runs: FakeRuns) -> None:
-    found = estimate(variant(), Size(400, 3, 4))
-    assert found.rows == (2_000 // 7, 400)
-    assert found.table["bytes"].tolist() == fake_runs.cost(400)["bytes_sent"].tolist()
+    estimated = estimate(variant(), Size(400, 3, 4))
+    assert estimated.rows == (2_000 // 7, 400)
+    assert estimated.table["bytes"].tolist() == fake_runs.cost(400)["bytes_sent"].tolist()
 
 
 def test_one_long_run_is_extended_in_proportion(fake_runs: FakeRuns) -> None:
     fake_runs.a_row = 1.0
-    found = estimate(variant(**SMALL), Size(400, 3, 4))
-    assert found.rows == (4,)
-    seconds = found.table.groupby("phase")["seconds"].sum()
+    estimated = estimate(variant(**SMALL), Size(400, 3, 4))
+    assert estimated.rows == (4,)
+    seconds = estimated.table.groupby("phase")["seconds"].sum()
     tried = fake_runs.cost(4, "he").groupby("phase")["seconds"].sum()
     assert seconds["encrypt"] == pytest.approx(100 * tried["encrypt"])
-    assert found.table["memory"].max() == fake_runs.cost(4, "he")["peak_memory_bytes"].max()
+    assert estimated.table["memory"].max() == fake_runs.cost(4, "he")["peak_memory_bytes"].max()
 
 
 def test_a_size_that_a_run_refuses_is_refused_before_there_is_one(fake_runs: FakeRuns) -> None:
@@ -92,16 +92,20 @@ def test_small_runs_predict_what_a_larger_one_sends(
 ) -> None:
     chosen, size = variant(**settings), Size(1500, 3, 4)
 
-    def estimated(first: int, most: int) -> Estimate:
+    def of_rows(first: int, most: int) -> Estimate:
         monkeypatch.setattr(prediction, "_CELLS", (first * 7, most * 7))
         return estimate(chosen, size, suffix=suffix, server=fork_server())
 
-    found, whole = estimated(300, 600), estimated(size.n, size.n)
-    assert found.rows[-1] <= 600
+    estimated, whole = of_rows(300, 600), of_rows(size.n, size.n)
+    assert estimated.rows[-1] <= 600
     assert whole.rows[-1] == size.n
-    (one,), (other,) = (per_run(on_network(each.table, WAN)).to_dict("records") for each in (found, whole))
-    assert one["bytes"] == pytest.approx(other["bytes"], rel=0.3)  # a ring element may take a byte more
-    assert one["rounds"] == other["rounds"]
-    assert set(found.table["party"]) == set("CBA")
-    assert one["memory"] == pytest.approx(other["memory"], rel=0.3)
-    assert (found.table[FIGURES] >= 0).all(axis=None)
+    (predicted,), (measured,) = (
+        per_run(on_network(table, WAN)).to_dict("records") for table in (estimated.table, whole.table)
+    )
+    assert predicted["bytes"] == pytest.approx(
+        measured["bytes"], rel=0.3
+    )  # a ring element may take a byte more
+    assert predicted["rounds"] == measured["rounds"]
+    assert set(estimated.table["party"]) == set("CBA")
+    assert predicted["memory"] == pytest.approx(measured["memory"], rel=0.3)
+    assert (estimated.table[FIGURES] >= 0).all(axis=None)

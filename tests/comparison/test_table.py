@@ -49,9 +49,11 @@ positive = st.floats(1e-3, 1e3)
 
 @given(st.tuples(positive, positive, positive), st.tuples(positive, positive, positive))
 def test_at_the_break_even_bandwidth_both_take_equally_long(
-    one: tuple[float, ...], other: tuple[float, ...]
+    first_run: tuple[float, ...], second_run: tuple[float, ...]
 ) -> None:
-    first, second = (pd.Series(run, index=["seconds", "latency", "transfer"]) for run in (one, other))
+    first, second = (
+        pd.Series(run, index=["seconds", "latency", "transfer"]) for run in (first_run, second_run)
+    )
     factor = break_even(first, second)
 
     def modelled(run: pd.Series, times: float) -> float:

@@ -39,24 +39,24 @@ def test_a_scheme_is_named_by_what_changes_its_cost(settings: dict[str, Any], sc
 
 def test_the_plans_here_can_be_compared_and_lose_their_tables() -> None:
     # The others are one of these at other parties, or on other tables.
-    others = (
+    alike = (
         *("cluster.yaml", "intersect.yaml", "noise_on_inputs.yaml", "proved.yaml", "two_sources.yaml"),
         *("adjusted.yaml", "databases.yaml", "nominal.yaml"),
     )
-    found = variants(sorted(path for path in CONFIGS.glob("*.yaml") if path.name not in others))
-    for name in others:
-        assert str(variants([CONFIGS / name])[0]) in {str(variant) for variant in found}
-    assert {variant.scheme for variant in found} == {"MPC", "HE BFV", "HE Paillier literal"}
-    for variant in found:
+    named = variants(sorted(path for path in CONFIGS.glob("*.yaml") if path.name not in alike))
+    for name in alike:
+        assert str(variants([CONFIGS / name])[0]) in {str(variant) for variant in named}
+    assert {variant.scheme for variant in named} == {"MPC", "HE BFV", "HE Paillier literal"}
+    for variant in named:
         assert variant.plan.rows is None
         assert variant.plan.parties.target.table is None
 
 
 def test_made_up_tables_are_the_same_again_and_have_ties() -> None:
-    one, again = (tables(plan(), Size(200, 4, 3)) for _ in range(2))
+    first, again = (tables(plan(), Size(200, 4, 3)) for _ in range(2))
     for party, m in (("A", 4), ("B", 3)):
-        pd.testing.assert_frame_equal(one[party], again[party])
-        assert one[party].shape == (200, m + 1)
-        distinct = one[party].drop(columns="id").nunique()
+        pd.testing.assert_frame_equal(first[party], again[party])
+        assert first[party].shape == (200, m + 1)
+        distinct = first[party].drop(columns="id").nunique()
         assert (distinct < 20).sum() == 1
         assert (distinct == 200).sum() == m - 1

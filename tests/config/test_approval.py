@@ -27,19 +27,19 @@ FUTURE = "2999-12-31"
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder with a plan, A's local file that asks for approval, the officer's key, and an approval."""
     folder = tmp_path / "ours"
     folder.mkdir()
     assert main(["key", str(folder / "officer.key")]) == 0
     content = mapping(cautious=True, alignment="intersect", network={"address": "127.0.0.1", "port": 9})
-    own = {
+    local_file = {
         "party": "A",
         "table": "insurer.csv",
         "policy": {"ledger": "A.ledger", "approved_by": str(Identity.read(folder / "officer.key", "key"))},
     }
     (folder / "plan.yaml").write_text(yaml.safe_dump(content))
-    (folder / "A.yaml").write_text(yaml.safe_dump(own))
+    (folder / "A.yaml").write_text(yaml.safe_dump(local_file))
     Ledger.begin(folder / "A.ledger")
     assert approve(folder) == 0
     return folder
@@ -58,13 +58,13 @@ def check(folder: Path, *settings: str) -> Any:
     return check_approval(loaded(folder, *settings), "A")
 
 
-def test_an_approval_is_valid_in_a_copy_of_the_folder(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made, tmp_path / "elsewhere")
-    found = check(tmp_path / "elsewhere")
-    assert (found.party, found.runs, str(found.until)) == ("A", 1, FUTURE)
+def test_an_approval_is_valid_in_a_copy_of_the_folder(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "elsewhere")
+    approval = check(tmp_path / "elsewhere")
+    assert (approval.party, approval.runs, str(approval.until)) == ("A", 1, FUTURE)
     # where the party can be reached says nothing of what it gives
-    assert check(made, "parties.sources.A.listen=10.0.0.7:29501") == found
-    plan = loaded(made)
+    assert check(folder, "parties.sources.A.listen=10.0.0.7:29501") == approval
+    plan = loaded(folder)
     assert check_approval(plan, "B") is None
     assert check_approval(plan, "C") is None
 
@@ -81,12 +81,14 @@ def expire(file: Path) -> None:
 
 def sign_by_another(file: Path) -> None:
     main(["key", str(file.with_name("other.key"))])
-    own = file.with_name("A.yaml")
-    text = own.read_text()
-    ours, other = (str(Identity.read(file.with_name(f"{name}.key"), "key")) for name in ("officer", "other"))
-    own.write_text(text.replace(ours, other))
+    local_file = file.with_name("A.yaml")
+    text = local_file.read_text()
+    ours, another = (
+        str(Identity.read(file.with_name(f"{name}.key"), "key")) for name in ("officer", "other")
+    )
+    local_file.write_text(text.replace(ours, another))
     assert approve(file.parent, key="other.key") == 0
-    own.write_text(text)
+    local_file.write_text(text)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +106,16 @@ def sign_by_another(file: Path) -> None:
     ],
     ids=["missing", "forged", "another's", "empty", "bad signature", "expired", "of another plan"],
 )
-def test_anything_else_ends_join_before_it_meets_anyone(made: Path, spoil: Callable[[Path], object]) -> None:
-    spoil(made / "A.approval")
+def test_anything_else_ends_join_before_it_meets_anyone(
+    folder: Path, spoil: Callable[[Path], object]
+) -> None:
+    spoil(folder / "A.approval")
     with pytest.raises(ApprovalError):
-        check(made)
-    own = ("--local", str(made / "A.yaml"), "--out", str(made / "out"))
-    code = main(["join", str(made / "plan.yaml"), *own])
+        check(folder)
+    local_file = ("--local", str(folder / "A.yaml"), "--out", str(folder / "out"))
+    code = main(["join", str(folder / "plan.yaml"), *local_file])
     assert code == ApprovalError.exit_code == 26
-    assert not (made / "out" / "A" / "result.json").exists()
+    assert not (folder / "out" / "A" / "result.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -125,9 +129,9 @@ def test_anything_else_ends_join_before_it_meets_anyone(made: Path, spoil: Calla
         "parties.sources.A.table={query: select 1, connection: 'env:DB'}",
     ],
 )
-def test_a_setting_on_the_command_line_is_not_approved(made: Path, setting: str) -> None:
+def test_a_setting_on_the_command_line_is_not_approved(folder: Path, setting: str) -> None:
     with pytest.raises(ApprovalError, match="approves a different"):
-        check(made, setting)
+        check(folder, setting)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +142,14 @@ def test_a_setting_on_the_command_line_is_not_approved(made: Path, setting: str)
         pytest.param(f"policy.approved_by={Identity.new()}", id="another"),
     ],
 )
-def test_no_setting_takes_the_rule_away(made: Path, setting: str) -> None:
+def test_no_setting_takes_the_rule_away(folder: Path, setting: str) -> None:
     with pytest.raises(PlanError, match="approved_by"):
-        check(made, f"parties.sources.A.{setting}")
+        check(folder, f"parties.sources.A.{setting}")
 
 
-def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
-    plan = loaded(made)
-    assert approve(made) == 0
+def test_an_approval_is_used_up_by_runs_that_sent_something(folder: Path) -> None:
+    plan = loaded(folder)
+    assert approve(folder) == 0
     approval = check_approval(plan, "A")
     table = pd.DataFrame({"id": range(400), "x": range(400)})
 
@@ -156,21 +160,21 @@ def test_an_approval_is_used_up_by_runs_that_sent_something(made: Path) -> None:
         return run_in_memory(plan, {"A": table, "B": table}, {"A": approved}).classes()
 
     assert run() == {}
-    lines = len(Ledger(made / "A.ledger").entries())
+    lines = len(Ledger(folder / "A.ledger").entries())
     assert run() == {"A": "ApprovalError", "B": "PeerFailed", "C": "PeerFailed"}  # and the others are told
-    assert len(Ledger(made / "A.ledger").entries()) == lines
-    assert approve(made) == 0
+    assert len(Ledger(folder / "A.ledger").entries()) == lines
+    assert approve(folder) == 0
     approval = check_approval(plan, "A")
     assert run() == {}
 
 
-def test_a_run_that_only_matched_ids_uses_up_an_approval(made: Path) -> None:
-    approval, ledger = check(made), Ledger(made / "A.ledger")
+def test_a_run_that_only_matched_ids_uses_up_an_approval(folder: Path) -> None:
+    approval, ledger = check(folder), Ledger(folder / "A.ledger")
     assert approval is not None
 
-    def of(number: int, what: str) -> ChargedRun:
-        told = {"B": PartnerLoss(what=what, loss=0.0, counted=False)}
-        return ChargedRun(party="A", plan="ab", rows=9, columns=1, told=told, id=str(number))
+    def of(number: int, kind: str) -> ChargedRun:
+        losses = {"B": PartnerLoss(what=kind, loss=0.0, counted=False)}
+        return ChargedRun(party="A", plan="ab", rows=9, columns=1, told=losses, id=str(number))
 
     ledger.start(of(1, "sizes"), approval)
     ledger.start(of(2, "common rows"), approval)
@@ -184,36 +188,36 @@ def test_a_run_that_only_matched_ids_uses_up_an_approval(made: Path) -> None:
             again()
 
 
-def test_an_officer_sees_what_is_approved(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_officer_sees_what_is_approved(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = ("purpose=a study of costs", "parties.sources.A.exclude=[salary]", "reveal=strengths")
-    assert approve(made, *settings) == 0
-    said = capsys.readouterr().out.splitlines()
+    assert approve(folder, *settings) == 0
+    printed = capsys.readouterr().out.splitlines()
     for line in (
         "Purpose: a study of costs",
         "Level (reveal): strengths",
-        f"Columns: all of {made / 'insurer.csv'} but the id and salary, whose names are not sent",
+        f"Columns: all of {folder / 'insurer.csv'} but the id and salary, whose names are not sent",
         "B learns which of its own people are also in our table, even if the run stops later. "
         "C learns only how many.",
     ):
-        assert line in said
-    assert any(line.startswith("passed on: to B strengths") for line in said)
-    assert said[-1].endswith("party A may run this plan once, until 2999-12-31")
-    assert approve(made, key="none.key") == PlanError.exit_code
+        assert line in printed
+    assert any(line.startswith("passed on: to B strengths") for line in printed)
+    assert printed[-1].endswith("party A may run this plan once, until 2999-12-31")
+    assert approve(folder, key="none.key") == PlanError.exit_code
     assert "`mpc-spearman key FILE` makes such a key" in capsys.readouterr().err
 
 
-def test_refused_approvals_say_why(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["key", str(made / "officer.key")]) == OutputError.exit_code
-    assert approve(made, key="plan.yaml") == PlanError.exit_code  # others may read it, and it is no key
-    assert main(["key", str(made / "other.key")]) == 0
-    assert approve(made, key="other.key") == PlanError.exit_code
+def test_refused_approvals_say_why(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["key", str(folder / "officer.key")]) == OutputError.exit_code
+    assert approve(folder, key="plan.yaml") == PlanError.exit_code  # others may read it, and it is no key
+    assert main(["key", str(folder / "other.key")]) == 0
+    assert approve(folder, key="other.key") == PlanError.exit_code
     assert "does not name this key" in capsys.readouterr().err
-    party = f"parties.target.identity={Identity.read(made / 'officer.key', 'key')}"
-    assert approve(made, party) == PlanError.exit_code
+    party = f"parties.target.identity={Identity.read(folder / 'officer.key', 'key')}"
+    assert approve(folder, party) == PlanError.exit_code
     assert "this is the key of party B" in capsys.readouterr().err
-    assert approve(made, until=str(date.today() - timedelta(days=2))) == PlanError.exit_code
+    assert approve(folder, until=str(date.today() - timedelta(days=2))) == PlanError.exit_code
     assert "--until" in capsys.readouterr().err
     for wrong in (("--until", "soon"), ("--runs", "0"), ("--runs", "10000000000")):
         with pytest.raises(SystemExit) as usage:
-            approve(made, *wrong)
+            approve(folder, *wrong)
         assert usage.value.code == 2

@@ -26,9 +26,9 @@ def test_a_query_is_read_and_stays_with_its_party() -> None:
 
 
 def test_overrides_can_set_a_query_or_replace_it_by_a_file() -> None:
-    given = [f"{KEY}.query=SELECT 1 AS id", f"{KEY}.connection=env:CLINIC", f"{KEY}.order_by=id"]
-    asked = load_plan(plan_with(), given).parties.target.table
-    assert asked == Query(query="SELECT 1 AS id", connection="env:CLINIC", order_by=("id",))
+    settings = [f"{KEY}.query=SELECT 1 AS id", f"{KEY}.connection=env:CLINIC", f"{KEY}.order_by=id"]
+    query = load_plan(plan_with(), settings).parties.target.table
+    assert query == Query(query="SELECT 1 AS id", connection="env:CLINIC", order_by=("id",))
     assert load_plan(plan_with({KEY: ASKED}), tables={"B": Path("/b.csv")}).parties.target.table == Path(
         "/b.csv"
     )
@@ -71,12 +71,12 @@ def test_an_address_in_the_wrong_place_is_refused_and_not_repeated(
 
 
 def test_each_role_knows_which_variables_belong_to_others() -> None:
-    other = {"query": "SELECT 1 AS id", "connection": "env:INSURER", "order_by": "id"}
-    plan = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": other}))
+    insurers = {"query": "SELECT 1 AS id", "connection": "env:INSURER", "order_by": "id"}
+    plan = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": insurers}))
     assert [plan.addresses_of_others(name) for name in "CBA"] == [
         {"CLINIC", "INSURER"},
         {"INSURER"},
         {"CLINIC"},
     ]
-    same = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": ASKED}))
-    assert same.addresses_of_others("A") == set()
+    shared = load_plan(plan_with({KEY: ASKED, "parties.sources.0.table": ASKED}))
+    assert shared.addresses_of_others("A") == set()

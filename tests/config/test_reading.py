@@ -62,19 +62,22 @@ def test_results_left_out_are_filled_in_before_they_are_shared(reveal: str, resu
 def test_tables_are_relative_to_the_file_and_else_to_the_working_directory(
     plan_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = tmp_path / "elsewhere"
-    here.mkdir()
-    monkeypatch.chdir(here)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     plan = load_plan(Path("..") / "plan.yaml")
     assert plan.parties.target.table == tmp_path / "b.csv"
     assert plan.parties.sources[0].table == tmp_path / "sub" / "a.csv"
     changes = ["parties.target.table=x.csv", "parties.target.alignment_key=b.key"]
     plan = load_plan(plan_file, changes, {"A": Path("y.csv")})
-    assert plan.parties.target.alignment_key == here / "b.key"
-    assert (plan.parties.target.table, plan.parties.sources[0].table) == (here / "x.csv", here / "y.csv")
+    assert plan.parties.target.alignment_key == elsewhere / "b.key"
+    assert (plan.parties.target.table, plan.parties.sources[0].table) == (
+        elsewhere / "x.csv",
+        elsewhere / "y.csv",
+    )
     assert load_plan(plan_file, tables={"A": None}).parties.sources[0].table is None
     mapping = plan_with({"parties.target.table": Path("z.csv")})
-    assert load_plan(mapping).parties.target.table == here / "z.csv"
+    assert load_plan(mapping).parties.target.table == elsewhere / "z.csv"
     absolute = Path("/data/a.csv")
     assert load_plan(plan_file, tables={"A": absolute}).parties.sources[0].table == absolute
 
@@ -109,9 +112,9 @@ def test_a_plan_is_taken_as_it_is_or_with_the_defaults_of_what_is_changed(plan_f
 
 
 def test_loading_leaves_the_callers_mapping_alone() -> None:
-    mine = plan_with()
-    load_plan(mine, ["parties.sources.A.id=other"], {"A": Path("a.csv")})
-    assert mine == MINIMAL
+    content = plan_with()
+    load_plan(content, ["parties.sources.A.id=other"], {"A": Path("a.csv")})
+    assert content == MINIMAL
 
 
 def test_byte_order_marks_and_dollars_are_no_syntax(tmp_path: Path) -> None:

@@ -164,15 +164,15 @@ WORDING = Path(__file__).with_name("wording.txt")
 
 def test_each_value_is_refused_under_its_key_in_known_words() -> None:
     """The words are in wording.txt; WRITE_WORDING=1 in the environment writes it again."""
-    said = []
+    wording = []
     for case in CASES:
         lines = [line for line in problems(plan_with(case)) if "needs TenSEAL" not in line]
         assert any(line.startswith(f"plan: {key}") for line in lines for key in case), (case, lines)
         assert all(line.isprintable() and "hunter2" not in line for line in lines)
-        said += lines
+        wording += lines
     if os.environ.get("WRITE_WORDING"):
-        WORDING.write_text("".join(f"{line}\n" for line in said), "utf-8")
-    assert said == WORDING.read_text("utf-8").splitlines()
+        WORDING.write_text("".join(f"{line}\n" for line in wording), "utf-8")
+    assert wording == WORDING.read_text("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("written", ["7", "1.5", "true", "[a]"])
@@ -196,8 +196,8 @@ def test_values_at_the_edge_of_what_is_allowed() -> None:
     for key, value in (("missing", "drop_rows"), ("duplicates", "drop")):
         load_plan(plan_with({f"parties.sources.0.{key}": value}, alignment="intersect"))
     load_plan(plan_with({"parties.sources.0.missing": "middle"}))
-    both = {"listen": "0.0.0.0:29501", "advertise": "10.0.0.8:29501"}
-    load_plan(plan_with({f"parties.target.{key}": value for key, value in both.items()}))
+    addresses = {"listen": "0.0.0.0:29501", "advertise": "10.0.0.8:29501"}
+    load_plan(plan_with({f"parties.target.{key}": value for key, value in addresses.items()}))
 
 
 def test_missing_and_odd_keys() -> None:
@@ -272,14 +272,14 @@ KEYS = [
     ),
 )
 def test_any_value_anywhere_gives_a_plan_or_printable_lines(key: str, value: object) -> None:
-    said = ""
+    message = ""
     try:
         plan = load_plan(plan_with({key: value}))
     except PlanError as error:
-        said = str(error)
+        message = str(error)
         plan = None
     if plan is None:
-        assert all(line.isprintable() and line.startswith("plan: ") for line in said.split("\n"))
+        assert all(line.isprintable() and line.startswith("plan: ") for line in message.split("\n"))
     else:
         assert plan.canonical_json()
 
@@ -288,8 +288,8 @@ def test_the_defaults_of_an_order() -> None:
     plan = load_plan(plan_with({"reveal": "ranking"}))
     assert (plan.opened_to, plan.top, plan.informed) == ("coordinator", None, "C")
     assert (plan.results.target, plan.results.sources) == ("ranking", "nothing")
-    theirs = load_plan(plan_with({"reveal": "ranking", "opened_to": "target", "top": 2}))
-    assert (theirs.informed, theirs.results.target) == ("B", "ranking")
+    opened_to_target = load_plan(plan_with({"reveal": "ranking", "opened_to": "target", "top": 2}))
+    assert (opened_to_target.informed, opened_to_target.results.target) == ("B", "ranking")
 
 
 IN_ASCII = """

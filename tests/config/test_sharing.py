@@ -135,9 +135,9 @@ SHARED: dict[str, Any] = {
 def test_every_shared_value_is_in_the_digest_and_named_when_it_differs(key: str) -> None:
     level = {"reveal": "ranking"} if key in ("top", "opened_to") else {}
     level |= {"results.target": "coefficients"} if key == "privacy.unit" else {}
-    mine, theirs = load_plan(plan_with(level)), load_plan(plan_with(level | {key: SHARED[key]}))
-    assert mine.digest() != theirs.digest()
-    (line,) = differences(mine.canonical_json(), theirs.canonical_json())
+    here_plan, there_plan = load_plan(plan_with(level)), load_plan(plan_with(level | {key: SHARED[key]}))
+    assert here_plan.digest() != there_plan.digest()
+    (line,) = differences(here_plan.canonical_json(), there_plan.canonical_json())
     assert line.startswith(f"{key}: ")
 
 
@@ -167,20 +167,20 @@ def test_canonical_json_and_digest() -> None:
 @pytest.mark.parametrize("name", ["C", "B", "A"])
 def test_restricted_to_keeps_only_its_own_local_part(name: str) -> None:
     plan = with_secrets()
-    own = plan.restricted_to(name)
-    assert own.digest() == plan.digest()
-    assert own.names == plan.names
-    for party in (own.parties.target, own.parties.sources[0]):
+    restricted = plan.restricted_to(name)
+    assert restricted.digest() == plan.digest()
+    assert restricted.names == plan.names
+    for party in (restricted.parties.target, restricted.parties.sources[0]):
         assert party == (plan.party(party.name) if party.name == name else type(party)(name=party.name))
-    assert pickle.loads(pickle.dumps(own)) == own  # noqa: S301
-    assert any(trace in pickle.dumps(own) for trace in (b"secret_", b"/secret/")) == (name != "C")
+    assert pickle.loads(pickle.dumps(restricted)) == restricted  # noqa: S301
+    assert any(trace in pickle.dumps(restricted) for trace in (b"secret_", b"/secret/")) == (name != "C")
     with pytest.raises(PlanError, match="no party 'X'"):
         plan.restricted_to("X")
 
 
 def test_addresses_and_threads_are_local() -> None:
-    own = {"address": "10.1.1.1", "port": 4711, "proxy": "http://10.0.0.1:3128", "message_timeout": 9}
-    plan = load_plan(plan_with(network=own, he={"workers": 1}))
+    network = {"address": "10.1.1.1", "port": 4711, "proxy": "http://10.0.0.1:3128", "message_timeout": 9}
+    plan = load_plan(plan_with(network=network, he={"workers": 1}))
     assert plan.shared()["network"] == {"timeout": 60.0, "join_timeout": 600.0}
     assert plan.digest() == load_plan(MINIMAL).digest()
 
@@ -216,7 +216,7 @@ def test_a_local_file_adds_local_keys_and_no_shared_ones(tmp_path: Path) -> None
     assert target.id == ("person",)
     assert plan.digest() == load_plan(shared).digest()
     assert local_party(file) == "B"
-    for text, said in {
+    for text, message in {
         "party: B\nreveal: ranking\n": "B.yaml: parties.target.reveal: there is no such key",
         "party: B\nnetwork: {timeout: 3}\n": "B.yaml: network.timeout: is not local; local keys",
         "party: B\nidentity: x\n": "B.yaml: identity: is shared: only the shared plan can have it",
@@ -228,7 +228,7 @@ def test_a_local_file_adds_local_keys_and_no_shared_ones(tmp_path: Path) -> None
         file.write_text(text)
         with pytest.raises(PlanError) as raised:
             load_plan(shared, local=file)
-        assert said in str(raised.value)
+        assert message in str(raised.value)
     file.write_text("party: B\n")
     with pytest.raises(PlanError, match="this is the file of 'B', but the command names 'A'"):
         load_plan(shared, local=file, party="A")
@@ -247,14 +247,14 @@ SOMEBODY_ELSES = {
 
 def test_a_shared_plan_cannot_set_what_is_local_at_any_party(tmp_path: Path) -> None:
     """Its author is not the owner: with a local file that is silent, its word would count."""
-    file, own = tmp_path / "plan.yaml", tmp_path / "A.yaml"
-    own.write_text("party: A\nkey: A.key\n")
+    file, local_file = tmp_path / "plan.yaml", tmp_path / "A.yaml"
+    local_file.write_text("party: A\nkey: A.key\n")
     meeting = {"network.address": "10.0.0.7", "network.port": 4711}
     everything = plan_with({"alignment": "intersect", **meeting, **SOMEBODY_ELSES})
     file.write_text(json.dumps(everything))
     # The old rule, and still that of rehearsals: whoever writes the one file writes everybody's policy.
     assert load_plan(file).owner("A").policy.lifetime == 43.4343
-    for how in ({"local": own}, {"shared_alone": True}):
+    for how in ({"local": local_file}, {"shared_alone": True}):
         with pytest.raises(PlanError) as raised:
             load_plan(file, **how)
         lines = str(raised.value).splitlines()
@@ -262,8 +262,8 @@ def test_a_shared_plan_cannot_set_what_is_local_at_any_party(tmp_path: Path) -> 
         assert {line.removeprefix(start).partition(": ")[0] for line in lines} == set(SOMEBODY_ELSES)
         assert all(line.startswith(start) and "local file (--local)" in line for line in lines)
     file.write_text(json.dumps(plan_with({"alignment": "intersect", **meeting})))
-    mine = [f"parties.sources.A.{key}={json.dumps(LOCAL[key])}" for key in ("exclude", "policy")]
-    plan = load_plan(file, mine, local=own)  # the command line is the owner's
+    settings = [f"parties.sources.A.{key}={json.dumps(LOCAL[key])}" for key in ("exclude", "policy")]
+    plan = load_plan(file, settings, local=local_file)  # the command line is the owner's
     assert plan.owner("A").policy.lifetime == 43.4343
     assert plan.network.port == 4711
 
@@ -292,10 +292,10 @@ def test_addresses_are_written_with_and_without_brackets(written: str, address: 
 
 
 def test_differences_name_key_and_both_values() -> None:
-    mine = load_plan(MINIMAL)
-    theirs = load_plan(plan_with(reveal="strengths", network={"timeout": 30}))
-    assert differences(mine.canonical_json(), mine.canonical_json()) == []
-    assert differences(mine.canonical_json(), theirs.canonical_json()) == [
+    here_plan = load_plan(MINIMAL)
+    there_plan = load_plan(plan_with(reveal="strengths", network={"timeout": 30}))
+    assert differences(here_plan.canonical_json(), here_plan.canonical_json()) == []
+    assert differences(here_plan.canonical_json(), there_plan.canonical_json()) == [
         "network.timeout: 60.0 here, 30.0 there",
         'reveal: "coefficients" here, "strengths" there',
     ]
@@ -309,10 +309,10 @@ def test_differences_name_key_and_both_values() -> None:
 
 
 def test_text_from_a_peer_is_printable() -> None:
-    theirs = json.dumps(
+    peer_text = json.dumps(
         {"\x1b[2J": "\x1b]0;\u202e", "k" * 999: "v" * 9999}, sort_keys=True, separators=(",", ":")
     )
-    for line in differences('{"a":1}', theirs):
+    for line in differences('{"a":1}', peer_text):
         assert line.replace("…", "").isascii()
         assert line.isprintable()
         assert len(line) < 200
@@ -321,7 +321,7 @@ def test_text_from_a_peer_is_printable() -> None:
 
 
 @pytest.mark.parametrize(
-    "theirs",
+    "peer_text",
     [
         *("", "{", "[]", "null", "3", '{"a":1}{}', '{"a": 1}', '{"b":1,"a":1}', '{"a":1,"a":1}'),
         *('{"a":NaN}', '{"a":Infinity}', '{"a":1e999}', '{"a":"ü"}'),
@@ -330,9 +330,9 @@ def test_text_from_a_peer_is_printable() -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_a_peer_that_sends_no_canonical_json(theirs: str) -> None:
+def test_a_peer_that_sends_no_canonical_json(peer_text: str) -> None:
     with pytest.raises(ProtocolViolation, match="canonical JSON"):
-        differences("{}", theirs)
+        differences("{}", peer_text)
 
 
 contents = st.dictionaries(
@@ -349,8 +349,12 @@ contents = st.dictionaries(
 
 
 @given(contents, contents)
-def test_differences_are_empty_exactly_for_equal_texts(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    here, there = (json.dumps(plan, sort_keys=True, separators=(",", ":")) for plan in (mine, theirs))
-    assert (differences(here, there) == []) == (here == there)
-    assert differences(here, here) == []
-    assert len(differences(here, there)) == len(differences(there, here))
+def test_differences_are_empty_exactly_for_equal_texts(
+    here_plan: dict[str, Any], there_plan: dict[str, Any]
+) -> None:
+    here_text, there_text = (
+        json.dumps(plan, sort_keys=True, separators=(",", ":")) for plan in (here_plan, there_plan)
+    )
+    assert (differences(here_text, there_text) == []) == (here_text == there_text)
+    assert differences(here_text, here_text) == []
+    assert len(differences(here_text, there_text)) == len(differences(there_text, here_text))

@@ -27,11 +27,11 @@ def test_a_killed_process_stays_charged_and_others_are_refunded(
         "C": "PeerDied", "B": "PeerDied", "A": "RoleCrashed"
     }  # fmt: skip
     ledgers = {name: Ledger(tmp_path / f"{name}.ledger") for name in "AB"}
-    killed, told = (ledgers[name].entries() for name in "AB")
+    killed, informed = (ledgers[name].entries() for name in "AB")
     assert [type(entry) for entry in killed] == [Started, Charge]
-    assert [type(entry) for entry in told] == [Started, Charge, Ended]
-    assert {tuple(one.names): one.row for one in balances(killed)} == {("C",): 2.0, ("B",): 2.0}
-    assert balances(told) == []
+    assert [type(entry) for entry in informed] == [Started, Charge, Ended]
+    assert {tuple(balance.names): balance.row for balance in balances(killed)} == {("C",): 2.0, ("B",): 2.0}
+    assert balances(informed) == []
     assert main(["ledger", str(ledgers["B"].path)]) == 0
     row = capsys.readouterr().out.splitlines()[1]
     assert "B: a trial (" in row  # the plan's file, and its purpose

@@ -45,8 +45,8 @@ def tables(*sources: str, n: int = 203) -> dict[str, pd.DataFrame]:
 
 @pytest.fixture(scope="module")
 def network() -> Iterator[Network]:
-    with hosts("C", "B", "A", "A2") as made:
-        yield made
+    with hosts("C", "B", "A", "A2") as network:
+        yield network
 
 
 @pytest.fixture(scope="module")

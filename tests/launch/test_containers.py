@@ -65,11 +65,13 @@ def run(commands: Mapping[str, list[str]], environments: Mapping[str, Mapping[st
         for name, command in commands.items()
     }
     try:
-        said = {name: process.communicate(timeout=120)[1] for name, process in parties.items()}
+        errors = {name: process.communicate(timeout=120)[1] for name, process in parties.items()}
     finally:
         kill(tag[TAG])
-    assert {name: process.returncode for name, process in parties.items()} == dict.fromkeys(parties, 0), said
-    return said
+    assert {name: process.returncode for name, process in parties.items()} == dict.fromkeys(parties, 0), (
+        errors
+    )
+    return errors
 
 
 def test_three_containers_by_the_compose_file(folder: Path) -> None:
@@ -79,23 +81,23 @@ def test_three_containers_by_the_compose_file(folder: Path) -> None:
         line.split(" ", 1) for line in (folder / "Containerfile").read_text().splitlines() if line
     )
     commands, environments = {}, {}
-    for service, its in services.items():
+    for service, settings in services.items():
         name = service.upper()
-        assert (its["read_only"], its["cap_drop"]) == (True, ["ALL"])
-        assert its["user"] == f"${{MPC_UID:-{USER}}}:${{MPC_GID:-{USER}}}"
+        assert (settings["read_only"], settings["cap_drop"]) == (True, ["ALL"])
+        assert settings["user"] == f"${{MPC_UID:-{USER}}}:${{MPC_GID:-{USER}}}"
         (folder / name / "out").mkdir()
         give(folder / name)
-        volumes = dict(volume.split(":")[::-1] for volume in its["volumes"])
+        volumes = dict(volume.split(":")[::-1] for volume in settings["volumes"])
         mounts = {place: folder / source for place, source in volumes.items()}
-        (temporary,) = (entry.partition(":")[0] for entry in its["tmpfs"])
+        (temporary,) = (entry.partition(":")[0] for entry in settings["tmpfs"])
         mounts[temporary] = folder / f"tmp-{name}"
-        for made in (mounts[temporary], folder / f"root-{name}"):
-            made.mkdir()
-            give(made)
-        command = [*json.loads(instructions["ENTRYPOINT"]), *its["command"]]
+        for folder_to_give in (mounts[temporary], folder / f"root-{name}"):
+            folder_to_give.mkdir()
+            give(folder_to_give)
+        command = [*json.loads(instructions["ENTRYPOINT"]), *settings["command"]]
         where = instructions["WORKDIR"]
         commands[name] = container(folder / f"root-{name}", mounts, command, folder=where, names=["c"])
-        environments[name] = its["environment"] | dict(
+        environments[name] = settings["environment"] | dict(
             word.split("=") for word in instructions["ENV"].split()
         )
     run(commands, environments)
@@ -135,8 +137,10 @@ def test_each_partys_job_by_the_manifest(folder: Path) -> None:
         plan.write_text(plan.read_text().replace("coordinator.example.org", "127.0.0.1"))
         if name in TABLES:
             shutil.copy(ROOT / "data" / TABLES[name], volumes["data"])
-            own = volumes["plan"] / f"{name}.yaml"
-            own.write_text(own.read_text().replace(f"table: {TABLES[name]}", f"table: /data/{TABLES[name]}"))
+            local_file = volumes["plan"] / f"{name}.yaml"
+            local_file.write_text(
+                local_file.read_text().replace(f"table: {TABLES[name]}", f"table: /data/{TABLES[name]}")
+            )
             ledgers[name] = volumes["ledger"] / f"{name}.ledger"
             Ledger.begin(ledgers[name])
         places = {mount["mountPath"]: mount for mount in party["volumeMounts"]}
@@ -145,17 +149,19 @@ def test_each_partys_job_by_the_manifest(folder: Path) -> None:
         }  # fmt: skip
         mounts = {place: volumes[mount["name"]] for place, mount in places.items()}
         (root := folder / f"root-{name}").mkdir()
-        for made in (root, *volumes.values()):
-            give(made)
+        for folder_to_give in (root, *volumes.values()):
+            give(folder_to_give)
         commands[name] = container(
             root, mounts, [*party["command"], *party["args"]],
             read_only=[place for place, mount in places.items() if mount["name"] in read_only],
         )  # fmt: skip
-        environments[name] = {one["name"]: one["value"] for one in party["env"]} | {"OMP_NUM_THREADS": "1"}
-    said = run(commands, environments)
+        environments[name] = {variable["name"]: variable["value"] for variable in party["env"]} | {
+            "OMP_NUM_THREADS": "1"
+        }
+    errors = run(commands, environments)
     for name in "CBA":
         assert Result.load(folder / f"{name}-out" / name).n == 4_406
-        lines = [json.loads(line) for line in said[name].splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in errors[name].splitlines() if line.startswith("{")]
         assert {line["party"] for line in lines} >= {name}
     assert all(Ledger(ledger).entries() for ledger in ledgers.values())
 
@@ -164,8 +170,10 @@ def test_what_the_manifest_asks_for_is_what_it_has(folder: Path) -> None:
     pods = manifests(folder)
     for name, pod in pods.items():
         (party,) = pod["containers"]
-        assert {mount["name"] for mount in party["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
-        threads = {one["name"]: one["value"] for one in party["env"]}["OMP_NUM_THREADS"]
+        assert {mount["name"] for mount in party["volumeMounts"]} == {
+            variable["name"] for variable in pod["volumes"]
+        }
+        threads = {variable["name"]: variable["value"] for variable in party["env"]}["OMP_NUM_THREADS"]
         assert threads == party["resources"]["limits"]["cpu"]
         assert pod["restartPolicy"] == "Never"
         assert party["securityContext"]["capabilities"] == {"drop": ["ALL"]}

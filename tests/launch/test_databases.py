@@ -54,9 +54,9 @@ def test_a_run_on_two_databases_is_that_on_the_tables_in_them(
     ordered = {party: frame.sort_values("id") for party, frame in frames.items()}
     ordered["A"] = ordered["A"][["id", "income", "age"]]
     assert result.coefficients.equals(run_local(mapping(), ordered, server=fork_server()).coefficients)
-    left = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-    assert {path.parent.name for path in left} == {"A", "B", "C"}
-    for path in left:
+    written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert {path.parent.name for path in written} == {"A", "B", "C"}
+    for path in written:
         content = path.read_bytes()
         assert not any(word in content for word in (PASSWORD.encode(), b"hunter", b"people.db", b"SELECT"))
     assert Result.load(tmp_path / "out" / "B").party == "B"
@@ -79,14 +79,14 @@ def test_each_process_is_told_its_own_address_only(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("INSURER", "sqlite:hunter-a.db")
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter-b@h/d")
     plan = load_plan(asking(A=("SELECT 1 AS id", "INSURER"), B=("SELECT 1 AS id", "CLINIC")))
-    told = {each.party: each for each in assignments(plan, tmp_path)}
+    assigned = {assignment.party: assignment for assignment in assignments(plan, tmp_path)}
     secrets = {
-        party: [word for word in ("hunter-a", "hunter-b") if word in json.dumps(each.environment)]
-        for party, each in told.items()
+        party: [word for word in ("hunter-a", "hunter-b") if word in json.dumps(assignment.environment)]
+        for party, assignment in assigned.items()
     }
     assert secrets == {"C": [], "B": ["hunter-b"], "A": ["hunter-a"]}
-    assert not any("hunter" in repr(each) for each in told.values())
-    assert told["B"].environment["PATH"]
+    assert not any("hunter" in repr(assignment) for assignment in assigned.values())
+    assert assigned["B"].environment["PATH"]
 
 
 def test_a_database_that_cannot_be_reached_ends_a_run_at_its_party(

@@ -155,13 +155,15 @@ def test_a_and_b_are_closed_and_c_has_one_open_port(launcher: str, tmp_path: Pat
 
 def test_a_is_behind_a_proxy_and_b_behind_address_translation(tmp_path: Path, local: Result) -> None:
     """A's host can reach the proxy's port and nothing else, by whichever name."""
-    with hosts("C", "B", "A", "P") as network, proxy(network, "P", tmp_path) as at:
+    with hosts("C", "B", "A", "P") as network, proxy(network, "P", tmp_path) as proxy_address:
         close(network, "A")
         allow_only(network, "A", "P", 8888)
         close(network, "C", PORT)
         outside = translate(network, "B", 40001, OTHER)
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            job.join(A=[f"network.proxy={at}"], B=[*LISTENING, f"parties.target.advertise={outside}"])
+            job.join(
+                A=[f"network.proxy={proxy_address}"], B=[*LISTENING, f"parties.target.advertise={outside}"]
+            )
             job.check(local)
             assert way(job) == "direct"
         assert f"CONNECT {outside}" in (tmp_path / "proxy.log").read_text()
@@ -173,8 +175,8 @@ def test_all_learn_which_party_cannot_reach_which_address(tmp_path: Path) -> Non
     with hosts("C", "B", "A") as network:
         close(network, "B")
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT) as job:
-            own = {name: ["network.timeout=6", "network.join_timeout=40"] for name in "CBA"}
-            job.join(**{**own, "B": [*own["B"], *LISTENING]})
+            settings = {name: ["network.timeout=6", "network.join_timeout=40"] for name in "CBA"}
+            job.join(**{**settings, "B": [*settings["B"], *LISTENING]})
             endings = job.wait("CBA")
         assert {name: end.code for name, end in endings.items()} == {
             "B": Unreachable.exit_code,
@@ -191,8 +193,8 @@ def test_all_learn_which_party_cannot_reach_which_address(tmp_path: Path) -> Non
 def test_hosts_with_ipv6_alone(listening: bool, tmp_path: Path, local: Result) -> None:
     with hosts("C", "B", "A") as network:
         addresses = ipv6_alone(network, "CBA")
-        own = [f"parties.target.listen=[{addresses['B']}]:{OTHER}"] if listening else []
+        settings = [f"parties.target.listen=[{addresses['B']}]:{OTHER}"] if listening else []
         with Job(network, tmp_path / "job", PLAN, TABLES, port=PORT, address=addresses["C"]) as job:
-            job.join(B=own)
+            job.join(B=settings)
             job.check(local)
             assert way(job) == ("direct" if listening else "forwarded")

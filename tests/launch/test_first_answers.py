@@ -20,16 +20,16 @@ from support import raw_pairs
 from support.harness import fork_server
 
 
-def init(folder: Path, made: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def init(folder: Path, tables: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    assert main(["init", *(path.name for path in made)]) == 0
+    assert main(["init", *(path.name for path in tables)]) == 0
 
 
-def decided(folder: Path, asked: int, edits: dict[str, str]) -> Path:
+def decided(folder: Path, questions: int, edits: dict[str, str]) -> Path:
     """Return the plan after a number of questions were answered by replacing texts."""
     plan = folder / "plan.yaml"
     text = plan.read_text(encoding="utf-8")
-    assert text.count("# ? ") + text.count(". ? ") == asked, text
+    assert text.count("# ? ") + text.count(". ? ") == questions, text
     for before, after in edits.items():
         assert text.count(before) == 1, before
         text = text.replace(before, after)
@@ -39,15 +39,15 @@ def decided(folder: Path, asked: int, edits: dict[str, str]) -> Path:
 
 def equals_scipy(plan: Path, cleaned: tuple[pd.DataFrame, pd.DataFrame]) -> None:
     result = run_local(plan, reveal="coefficients", server=fork_server())
-    one, other = cleaned
-    both = one.dropna().merge(other, on="id")
-    assert result.n == len(both)
-    found = result.coefficients.loc["A"]
-    assert {*found.index} == {*one.columns} - {"id"}
-    assert {*found.columns} == {*other.columns} - {"id"}
-    for feature, row in found.iterrows():
+    source_table, target_table = cleaned
+    joined = source_table.dropna().merge(target_table, on="id")
+    assert result.n == len(joined)
+    coefficients = result.coefficients.loc["A"]
+    assert {*coefficients.index} == {*source_table.columns} - {"id"}
+    assert {*coefficients.columns} == {*target_table.columns} - {"id"}
+    for feature, row in coefficients.iterrows():
         for target, rho in row.items():
-            expected = spearmanr(both[feature], both[target]).statistic
+            expected = spearmanr(joined[feature], joined[target]).statistic
             assert rho == pytest.approx(expected, abs=1e-12), (feature, target)
 
 
@@ -77,8 +77,8 @@ def test_claims_several_a_person_with_lost_zeros(tmp_path: Path, monkeypatch: py
     on, how = ("member_no", "id"), {"cost": "sum", "days": "sum", "age": "max", "claim": "count"}
     monkeypatch.setattr(first_look, "run_local", partial(run_local, server=fork_server()))
     first = correlate("claims.csv", "clinic.csv", on, duplicates={"A": how}, normalise=["unpad"])
-    both = cleaned[0].dropna().merge(cleaned[1], on="id")
-    rho = spearmanr(both["cost"], both["risk"]).statistic
+    joined = cleaned[0].dropna().merge(cleaned[1], on="id")
+    rho = spearmanr(joined["cost"], joined["risk"]).statistic
     assert first.coefficients.loc[("A", "cost"), "risk"] == pytest.approx(rho, abs=1e-12)
 
 

@@ -26,9 +26,9 @@ def test_only_files_of_killed_runs_are_swept(temporary: Path) -> None:
     (temporary / LEFT.replace("0", "1")).write_text("a file")
     (temporary / LEFT.replace("0", "2")).symlink_to(temporary / "mine")
     before = files(temporary)
-    with private_folder(temporary, LEFT[:-16]) as own:
-        assert own.stat().st_mode & 0o777 == 0o700
-        assert files(temporary) == sorted([*(name for name in before if name != LEFT), own.name])
+    with private_folder(temporary, LEFT[:-16]) as private:
+        assert private.stat().st_mode & 0o777 == 0o700
+        assert files(temporary) == sorted([*(name for name in before if name != LEFT), private.name])
     assert files(temporary) == [name for name in before if name != LEFT]
     assert files(temporary / "mine") == ["C"]
 
@@ -38,10 +38,10 @@ def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
 
     def begin() -> None:
         for _ in range(100):
-            with private_folder(temporary, LEFT[:-16]) as own:
-                (own / "C").mkdir()
-                if not (own / "C").is_dir():
-                    gone.append(own)
+            with private_folder(temporary, LEFT[:-16]) as private:
+                (private / "C").mkdir()
+                if not (private / "C").is_dir():
+                    gone.append(private)
 
     threads = [threading.Thread(target=begin) for _ in range(6)]
     for thread in threads:

@@ -32,15 +32,15 @@ def test_each_is_a_process_of_its_own_with_its_own_files(tmp_path: Path) -> None
         "for file in os.listdir('/proc/self/fd'):\n"
         "    if os.path.lexists(path := f'/proc/self/fd/{file}'): note(os.readlink(path))\n"
     )
-    told = notes(tmp_path, body)
-    assert len({told[party][0] for party in "ABC"}) == 3
-    assert all(process == session for process, session, *_ in told.values())
-    assert len({parent for _, _, parent, *_ in told.values()}) == 1
-    for party, (_, _, _, *files) in told.items():
+    notes_by_party = notes(tmp_path, body)
+    assert len({notes_by_party[party][0] for party in "ABC"}) == 3
+    assert all(process == session for process, session, *_ in notes_by_party.values())
+    assert len({parent for _, _, parent, *_ in notes_by_party.values()}) == 1
+    for party, (_, _, _, *files) in notes_by_party.items():
         # Its standard input, output and error, and nothing of the server's or of another role's.
-        mine = {file for file in files if file.startswith(("socket", "pipe"))}
-        assert len(mine) == 3, files
-        assert all(mine.isdisjoint(told[other][3:]) for other in set("ABC") - {party})
+        pipes = {file for file in files if file.startswith(("socket", "pipe"))}
+        assert len(pipes) == 3, files
+        assert all(pipes.isdisjoint(notes_by_party[other][3:]) for other in set("ABC") - {party})
 
 
 def test_it_has_the_callers_environment_and_folder_of_now(
@@ -50,8 +50,10 @@ def test_it_has_the_callers_environment_and_folder_of_now(
     monkeypatch.setenv("LATER", "than the server")
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.chdir(tmp_path)
-    told = notes(tmp_path, "note(os.environ['LATER']), note('HOME' in os.environ), note(os.getcwd())")
-    assert told == {party: ["than the server", "False", str(tmp_path)] for party in "ABC"}
+    notes_by_party = notes(
+        tmp_path, "note(os.environ['LATER']), note('HOME' in os.environ), note(os.getcwd())"
+    )
+    assert notes_by_party == {party: ["than the server", "False", str(tmp_path)] for party in "ABC"}
 
 
 def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
@@ -69,9 +71,9 @@ def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
         "    done()\n"
         "role_process.run_role = look\n"
     )
-    told: dict[str, list[str]] = {}
-    do(tmp_path, body, note=lambda party, text: told.setdefault(party, []).append(text))
-    assert told == {party: ["1", str(300**3), "[2]"] for party in "ABC"}
+    notes_by_party: dict[str, list[str]] = {}
+    do(tmp_path, body, note=lambda party, text: notes_by_party.setdefault(party, []).append(text))
+    assert notes_by_party == {party: ["1", str(300**3), "[2]"] for party in "ABC"}
 
 
 def test_a_protocols_libraries_stay_out_of_the_others_memory(tmp_path: Path) -> None:
@@ -89,14 +91,14 @@ def test_few_ticks_are_reported_but_every_beginning_and_end(tmp_path: Path) -> N
         "    for tick in range(1, (of or 1000) + 1): supervisor.progress(phase, tick, of)\n"
         "done()"
     )
-    seen: list[tuple[str, int, int]] = []
-    do(tmp_path, body, watch=lambda party, *at: seen.append(at) if party == "A" else None)
-    told = [at for at in seen if at[0] in ("rank", "multiply", "reveal")]
+    progress: list[tuple[str, int, int]] = []
+    do(tmp_path, body, watch=lambda party, *report: progress.append(report) if party == "A" else None)
+    reports = [report for report in progress if report[0] in ("rank", "multiply", "reveal")]
     assert {("rank", 1, 3000), ("rank", 3000, 3000), ("multiply", 1, 2000), ("multiply", 2000, 2000)} <= {
-        *told
+        *reports
     }
-    assert ("reveal", 1, 0) in told  # one of which nobody knows how long it is
-    assert len(told) < 600
+    assert ("reveal", 1, 0) in reports  # one of which nobody knows how long it is
+    assert len(reports) < 600
 
 
 def test_a_role_keeps_the_memory_that_it_has_freed(tmp_path: Path) -> None:
@@ -144,7 +146,7 @@ def test_roles_share_no_randomness(tmp_path: Path) -> None:
     drawn = [json.loads(texts[0]) for _ in range(2) for texts in notes(tmp_path, DRAWS).values()]
     assert len(drawn) == 6
     for source in drawn[0]:
-        assert len({str(one[source]) for one in drawn}) == 6, source
+        assert len({str(drawn_values[source]) for drawn_values in drawn}) == 6, source
 
 
 def test_the_server_never_sees_a_plan_or_a_table(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ class _Seen(Exception):
     pass
 
 
-def holds(process: int, what: bytes) -> bool:
+def holds(process: int, sought: bytes) -> bool:
     """Tell whether a process has these bytes somewhere in its own memory."""
     with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
         for line in Path(f"/proc/{process}/maps").read_text().splitlines():
@@ -177,7 +179,7 @@ def holds(process: int, what: bytes) -> bool:
             if modes.startswith("rw"):
                 with suppress(OSError, OverflowError):
                     memory.seek(begin)
-                    if what in memory.read(end - begin):
+                    if sought in memory.read(end - begin):
                         return True
     return False
 
@@ -191,17 +193,17 @@ def test_the_server_keeps_no_zombie(tmp_path: Path) -> None:
 
 
 def test_without_the_server_roles_end_and_the_next_run_has_another(tmp_path: Path) -> None:
-    seen: list[int] = []
+    processes: list[int] = []
     stopped = "supervisor.joined()\nphase(os.getpid())\nos.kill(os.getpid(), signal.SIGSTOP)"
 
     def watch(party: str, phase: str, done: int, of: int) -> None:
-        seen.append(int(phase))
-        if len(seen) == 3:
-            os.kill(server_of(seen), signal.SIGKILL)
+        processes.append(int(phase))
+        if len(processes) == 3:
+            os.kill(server_of(processes), signal.SIGKILL)
 
     outcomes = do(tmp_path, stopped, watch=watch, settings=LIGHT)
     assert {(outcome.kind, outcome.exit_code) for outcome in outcomes.values()} == {("died", -signal.SIGKILL)}
-    eventually(lambda: not any(map(alive, seen)))
+    eventually(lambda: not any(map(alive, processes)))
     assert len(notes(tmp_path, "note('again')", settings=LIGHT)) == 3
 
 
@@ -258,15 +260,15 @@ forkserver.main(sys.argv[1], lambda assignment, supervisor: None)
 @pytest.mark.parametrize("gone", ["supervisor", "party"])
 def test_with_a_thread_in_the_server_roles_are_executed(tmp_path: Path, gone: str) -> None:
     """And end, as forked ones do, when the supervisor is gone, or a party for which they wait."""
-    mine = next(one for one in assignments(plan(**LIGHT), tmp_path) if one.party == "C")
+    assignment = assignments(plan(**LIGHT), tmp_path)[0]
     with ForkServer([sys.executable, "-c", THREADED]) as server:
-        role = server.start(mine.plan.protocol)
+        role = server.start(assignment.plan.protocol)
         with role.stdin, role.stdout, role.stderr:
-            role.stdin.write(mine.packed())
+            role.stdin.write(assignment.packed())
             role.stdin.flush()
             while b'"connect"' not in (line := role.stdout.readline()):
                 assert line, "it has ended"
-            (process,) = {each for one in children(os.getpid()) for each in children(one)}
+            (process,) = {child for server_id in children(os.getpid()) for child in children(server_id)}
             assert forkserver.COMMAND[1] in Path(f"/proc/{process}/cmdline").read_text()
             if gone == "supervisor":
                 role.stdin.close()  # its lifeline

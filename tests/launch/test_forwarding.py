@@ -39,7 +39,7 @@ class Record:
 
 def records(stream: bytes) -> list[Record]:
     """Cut one direction of a connection into records; it must consist of them, to the last byte."""
-    found, start = [], 0
+    result, start = [], 0
     while start < len(stream):
         header = stream[start : start + _HEADER.size]
         kind, version, length = _HEADER.unpack(header)
@@ -47,9 +47,9 @@ def records(stream: bytes) -> list[Record]:
         assert kind in (HANDSHAKE, CHANGE_CIPHER, ALERT, DATA), (start, header)
         assert version in (0x0301, 0x0303), (start, header)
         assert len(payload) == length, (start, header)
-        found.append(Record(kind, header, payload))
+        result.append(Record(kind, header, payload))
         start += _HEADER.size + length
-    return found
+    return result
 
 
 class _Keys:
@@ -72,22 +72,22 @@ def _expand(secret: bytes, label: bytes, length: int) -> bytes:
 
 def opened(stream: bytes, secrets: Iterable[bytes]) -> bytes:
     """Decrypt the data in one direction; `secrets` are of that direction, the handshake's first."""
-    left = list(map(_Keys, secrets))
-    return b"".join(_data(records(stream), left))
+    keys = list(map(_Keys, secrets))
+    return b"".join(_data(records(stream), keys))
 
 
-def _data(all_records: Iterable[Record], left: list[_Keys]) -> Iterator[bytes]:
+def _data(all_records: Iterable[Record], keys: list[_Keys]) -> Iterator[bytes]:
     for record in all_records:
         if record.kind != DATA:
             continue
         while True:
             try:
-                inside = left[0].open(record)
+                inside = keys[0].open(record)
                 break
             except InvalidTag:
-                if len(left) == 1:
+                if len(keys) == 1:
                     raise
-                del left[0]  # the handshake is over in this direction
+                del keys[0]  # the handshake is over in this direction
         inside = inside.rstrip(b"\0")
         if inside[-1] == DATA:
             yield inside[:-1]
@@ -95,19 +95,19 @@ def _data(all_records: Iterable[Record], left: list[_Keys]) -> Iterator[bytes]:
 
 def logged(text: str) -> dict[str, list[tuple[bytes, bytes]]]:
     """Read a key log: by client random, (of the handshake, of the data) of the client, and of the server."""
-    found: dict[str, dict[str, bytes]] = {}
+    result: dict[str, dict[str, bytes]] = {}
     for line in text.splitlines():
         if line.startswith("#"):
             continue
         label, random, secret = line.split()
-        found.setdefault(random, {})[label] = bytes.fromhex(secret)
+        result.setdefault(random, {})[label] = bytes.fromhex(secret)
     return {
         random: [
-            (each[f"{end}_HANDSHAKE_TRAFFIC_SECRET"], each[f"{end}_TRAFFIC_SECRET_0"])
+            (labelled[f"{end}_HANDSHAKE_TRAFFIC_SECRET"], labelled[f"{end}_TRAFFIC_SECRET_0"])
             for end in ("CLIENT", "SERVER")
         ]
-        for random, each in found.items()
-        if "SERVER_TRAFFIC_SECRET_0" in each
+        for random, labelled in result.items()
+        if "SERVER_TRAFFIC_SECRET_0" in labelled
     }
 
 
@@ -121,7 +121,7 @@ def client_random(stream: bytes) -> str:
 
 def in_memory(process: int, secrets: list[bytes]) -> list[bool]:
     """Which of these are anywhere in a process's memory."""
-    found = [False] * len(secrets)
+    result = [False] * len(secrets)
     with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
         for line in maps:
             span = re.match(r"([0-9a-f]+)-([0-9a-f]+) rw", line)
@@ -132,8 +132,8 @@ def in_memory(process: int, secrets: list[bytes]) -> list[bool]:
             held = b""
             with suppress(OSError):  # given back to the system meanwhile
                 held = memory.read(end - start)
-            found = [before or secret in held for before, secret in zip(found, secrets, strict=True)]
-    return found
+            result = [before or secret in held for before, secret in zip(result, secrets, strict=True)]
+    return result
 
 
 def test_c_forwards_tls_under_keys_that_it_does_not_have(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_c_forwards_tls_under_keys_that_it_does_not_have(tmp_path: Path) -> None
             [stream for name, stream in streams.items() if name.startswith(f"{caller}-")] for caller in (A, B)
         )
         inner = {client_random(stream) for stream in sent}
-        found = iter(in_memory(process, [secret for pair in of_data.values() for secret in pair]))
-        held = {random: [next(found) for _ in pair] for random, pair in of_data.items()}
+        result = iter(in_memory(process, [secret for pair in of_data.values() for secret in pair]))
+        held = {random: [next(result) for _ in pair] for random, pair in of_data.items()}
         go.touch()
         endings = run.wait("ABC")
     assert {ending.error for ending in endings.values()} == {"done"}
@@ -163,7 +163,7 @@ def test_c_forwards_tls_under_keys_that_it_does_not_have(tmp_path: Path) -> None
     assert [held[random] for random in inner] == [[False, False]] * 2
     # A's own two connections with C; there is also that of the meeting, and the outer ones of these two.
     assert sum(held[random] == [True, True] for random in set(held) - inner) >= 2
-    theirs, outer = (
+    inner_secrets, outer = (
         [secrets[random] for random in inner],
         [secrets[random] for random in set(secrets) - inner],
     )
@@ -175,7 +175,7 @@ def test_c_forwards_tls_under_keys_that_it_does_not_have(tmp_path: Path) -> None
             assert kinds.count(HANDSHAKE) == 1
             assert set(kinds) <= {HANDSHAKE, CHANGE_CIPHER, DATA}
             assert ALERT not in kinds
-            data = [clear for pair in theirs if (clear := attempt(stream, pair[end])) is not None]
+            data = [clear for pair in inner_secrets if (clear := attempt(stream, pair[end])) is not None]
             assert len(data) == 1
             assert not [pair for pair in outer if attempt(stream, pair[end]) is not None]
             total += len(data[0])
@@ -201,7 +201,7 @@ def test_a_coordinator_in_the_place_of_a_and_b_ends_the_run(tmp_path: Path) -> N
     # Who finds it first ends; the other one may wait for that party until the time to join is over.
     assert {ending.error for ending in endings.values()} == {"UnknownKey", "PartyMissing"}
     for ending in endings.values():
-        known = "does not have the key of this plan" in " ".join(ending.printed.split())
-        assert known == (ending.error == "UnknownKey")
+        names_the_key = "does not have the key of this plan" in " ".join(ending.printed.split())
+        assert names_the_key == (ending.error == "UnknownKey")
         assert ending.code == ERRORS[ending.error].exit_code
         assert ending.files == []

@@ -108,20 +108,20 @@ def written(folder: Path, **shared: Any) -> tuple[str, ...]:
 def test_a_ledger_of_an_earlier_version_next_to_the_plan_is_continued(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], launched: Any
 ) -> None:
-    command, used = written(tmp_path), []
+    command, ledgers = written(tmp_path), []
 
     def stopped(assignments: Any, *arguments: Any, **more: Any) -> None:
-        used.append(assignments[0].plan.parties.target.policy.ledger)
+        ledgers.append(assignments[0].plan.parties.target.policy.ledger)
         raise TableError("stopped here")
 
     launched(stopped)
     assert main([*command]) == TableError.exit_code
-    assert used == [tmp_path / "B.ledger"]
+    assert ledgers == [tmp_path / "B.ledger"]
     assert "name it in the local file (policy.ledger)" in capsys.readouterr().err
     (tmp_path / "B.ledger").unlink()
     assert main([*command]) == PlanError.exit_code
-    said = capsys.readouterr().err
-    assert "restore it; otherwise make one with `mpc-spearman ledger --begin B.ledger`" in said
+    errors = capsys.readouterr().err
+    assert "restore it; otherwise make one with `mpc-spearman ledger --begin B.ledger`" in errors
     assert not (tmp_path / "B.ledger").exists()
 
 
@@ -140,10 +140,10 @@ def test_a_plan_that_sets_an_owners_policy_is_refused_by_every_party(
     plan.write_text(json.dumps(content))
     file = str(tmp_path / f"{party}.local")
     assert main([*command[:3], file, *command[4:]]) == PlanError.exit_code
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     for key in ("policy", "write_unaligned"):
         assert (
-            f"{plan}: parties.sources.0.{key}: is local and no part of a shared plan; 'A' writes it" in said
+            f"{plan}: parties.sources.0.{key}: is local and no part of a shared plan; 'A' writes it" in errors
         )
     assert not (tmp_path / "out").exists()
 

@@ -40,7 +40,9 @@ def run(tmp_path: Path) -> Iterator[Callable[..., int]]:
     """The command, of which all processes together may take `LIMIT` bytes, in a folder with its tables."""
     with control_group(LIMIT) as group:
         for party in "AB":
-            table = {"id": np.arange(ROWS)} | {f"{party}{i}": one for i, one in enumerate(columns(party))}
+            table = {"id": np.arange(ROWS)} | {
+                f"{party}{i}": values for i, values in enumerate(columns(party))
+            }
             pq.write_table(
                 pa.table(table), tmp_path / f"{party}.parquet", compression="none", use_dictionary=False
             )
@@ -48,9 +50,9 @@ def run(tmp_path: Path) -> Iterator[Callable[..., int]]:
 
         def local(*arguments: str) -> int:
             command = [sys.executable, "-m", "mpc_spearman", "local", "plan.yaml", "--out", "out", *arguments]
-            within = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
+            limited = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
             environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-            return subprocess.run(within, cwd=tmp_path, env=environment, capture_output=True).returncode
+            return subprocess.run(limited, cwd=tmp_path, env=environment, capture_output=True).returncode
 
         yield local
 
@@ -62,8 +64,8 @@ def test_ranks_larger_than_the_memory_allowed(run: Callable[..., int], tmp_path:
     assert run() == RoleCrashed.exit_code
     for _ in range(2):
         assert run("--keep-ranks", "ranks") == 0
-        found = Result.load(tmp_path / "out" / "C").coefficients
+        coefficients = Result.load(tmp_path / "out" / "C").coefficients
         for i in (0, COLUMNS - 1):
             a, b = (list(columns(party))[k] for party, k in (("A", i), ("B", 1)))
-            assert found.iloc[i, 1] == pytest.approx(spearmanr(a, b).statistic, rel=1e-12)
+            assert coefficients.iloc[i, 1] == pytest.approx(spearmanr(a, b).statistic, rel=1e-12)
     assert len(list((tmp_path / "ranks").glob("*.ranks"))) == 2

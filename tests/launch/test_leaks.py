@@ -19,18 +19,18 @@ from support.references import normal_tables
 
 
 @pytest.mark.parametrize(
-    ("runs", "kept"),
+    ("runs", "one_server"),
     [
         (3, True),
         *(
-            pytest.param(runs, kept, marks=pytest.mark.long)
-            for runs, kept in ((1, False), (50, False), (50, True))
+            pytest.param(runs, one_server, marks=pytest.mark.long)
+            for runs, one_server in ((1, False), (50, False), (50, True))
         ),
     ],
 )
 @pytest.mark.timeout(1800)
-def test_many_runs_leave_nothing(temporary: Path, runs: int, kept: bool) -> None:
-    with ForkServer() if kept else nullcontext() as server:
+def test_many_runs_leave_nothing(temporary: Path, runs: int, one_server: bool) -> None:
+    with ForkServer() if one_server else nullcontext() as server:
         first = run_local(mapping(**LIGHT), normal_tables(), server=server)  # imports what runs need
         before, threads = held(), threading.active_count()
         for _ in range(runs):

@@ -108,9 +108,9 @@ def test_ordered_polars_types_rank_as_their_pandas_or_arrow_equals() -> None:
             "enum": pl.Series(["mid", "low", "high", "low"], dtype=pl.Enum(["low", "mid", "high"])),
             "category": pl.Series(["mid", "low", "high", "low"], dtype=pl.Categorical),
             "text": ["mid", "low", "high", "low"],
-            "day": [day + timedelta(one) for one in (3, 1, 2, 0)],
-            "second": [second - timedelta(seconds=one) for one in (3, 1, 2, 0)],
-            "took": [timedelta(seconds=one) for one in (3, 1, 2, 0)],
+            "day": [day + timedelta(step) for step in (3, 1, 2, 0)],
+            "second": [second - timedelta(seconds=step) for step in (3, 1, 2, 0)],
+            "took": [timedelta(seconds=step) for step in (3, 1, 2, 0)],
             "small": pl.Series([3, 1, 2, 0], dtype=pl.UInt8),
         }
     )
@@ -152,11 +152,11 @@ def test_a_table_that_cannot_be_ranked(frame: Any, problem: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "own", [{"exclude": ["remark"]}, {"features": ["a"]}], ids=["excluded", "not among the features"]
+    "keys", [{"exclude": ["remark"]}, {"features": ["a"]}], ids=["excluded", "not among the features"]
 )
 @pytest.mark.parametrize("handed", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
 def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
-    own: dict[str, Any], handed: Callable[[pd.DataFrame], Any], launched: Launched
+    keys: dict[str, Any], handed: Callable[[pd.DataFrame], Any], launched: Launched
 ) -> None:
     streams: dict[str, bytes] = {}
 
@@ -165,13 +165,13 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
         raise Ran
 
     launched(look)
-    plan = {"parties": {**PLAN["parties"], "sources": [{"name": "A", **own}]}}
+    plan = {"parties": {**PLAN["parties"], "sources": [{"name": "A", **keys}]}}
     remark = ["nobody's business", 7, None, ()] if handed is pd.DataFrame else ["nobody's business"] * 4
     with pytest.raises(Ran):
         run_local(plan, TABLES | {"A": handed(table(a=[1, 2, 3, 4], remark=remark))})
     assert b"nobody's business" not in streams["A"]
     received = pa.ipc.open_stream(streams["A"]).read_all()
-    assert read_table("A", received, DataParty(name="A", **own)).features == ("a",)
+    assert read_table("A", received, DataParty(name="A", **keys)).features == ("a",)
 
 
 # ---- what is refused before anything runs
@@ -187,7 +187,7 @@ class TestBeforeAnythingRuns:
         ("tables", "settings", "error", "says"),
         [
             ({"A": TABLES["A"]}, {}, PlanError, "party B has no table: give `table` in the plan, --table"),
-            *((TABLES | {"A": one}, {}, PlanError, "neither a path nor a table") for one in STRANGE),
+            *((TABLES | {"A": strange}, {}, PlanError, "neither a path nor a table") for strange in STRANGE),
             (TABLES | {"D": TABLES["A"]}, {}, PlanError, "'D'"),
             (TABLES, {"estimater": "paper"}, PlanError, r"estimater.*estimator"),
             (TABLES, {"reveal": "differences"}, PolicyError, r"party B does not allow.*policy\.max_reveal"),
@@ -216,8 +216,8 @@ class TestBeforeAnythingRuns:
 
     def test_a_file_in_place_of_a_directory(self, tmp_path: Path) -> None:
         (tmp_path / "out").write_text("mine")
-        for out, said in ((tmp_path / "out", "is not a dir"), (tmp_path / "out" / "deep", "cannot write to")):
-            with pytest.raises(OutputError, match=said):
+        for out, text in ((tmp_path / "out", "is not a dir"), (tmp_path / "out" / "deep", "cannot write to")):
+            with pytest.raises(OutputError, match=text):
                 run_local(PLAN, TABLES, out=out)
         assert (tmp_path / "out").read_text() == "mine"
         assert os.listdir(tmp_path) == ["out"]
@@ -264,7 +264,7 @@ def test_if_one_directory_cannot_be_placed_all_stay_as_they_were(tmp_path: Path,
     for party in "ABC":
         (tmp_path / "out" / party / "cost.csv").write_text("earlier")
 
-    def write_and_spoil(orders: Any, *given: Any, **more: Any) -> Any:
+    def write_and_spoil(orders: Any, *arguments: Any, **more: Any) -> Any:
         outcomes = write_runs(orders)
         # The last one to be placed is gone.
         shutil.rmtree(Path(orders[-1].out))
@@ -294,9 +294,9 @@ def test_the_first_cause_is_raised_and_nothing_kept(tmp_path: Path, launched: La
 
 def test_all_tables_problems_come_together(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,no\n2,number\n")
-    both = {"A": tmp_path / "a.csv", "B": tmp_path / "none.csv"}
+    tables = {"A": tmp_path / "a.csv", "B": tmp_path / "none.csv"}
     with pytest.raises(TableError) as refused:
-        run_local(PLAN, both, server=harness.fork_server())
+        run_local(PLAN, tables, server=harness.fork_server())
     lines = str(refused.value).splitlines()
     assert sorted(line[:2] for line in lines) == ["A:", "B:"]
 

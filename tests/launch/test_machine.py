@@ -43,25 +43,25 @@ def alone(tmp_path: Path) -> Iterator[Any]:
     """Return what runs C by a command, for a moment, and returns its exit code, errors and status."""
     with Members(tmp_path, mapping(**LIGHT)) as run:
         run.plan["network"]["join_timeout"] = 1
-        asked = run._asked("C", "C")
+        arguments = run._asked("C", "C")
         (tmp_path / "out" / "C").mkdir(parents=True)
         for path in (tmp_path, *tmp_path.rglob("*")):
             os.chown(path, 65534, 65534)
 
         def join(*before: str, **environment: str) -> tuple[int, str, dict[str, Any]]:
-            command = [*before, sys.executable, "-m", "mpc_spearman", "join", *asked]
-            ended = subprocess.run(
+            command = [*before, sys.executable, "-m", "mpc_spearman", "join", *arguments]
+            ending = subprocess.run(
                 command, cwd="/", env=run.environment | environment, capture_output=True, text=True
             )
             status = tmp_path / "out" / "C" / "C" / "status.json"
-            return ended.returncode, ended.stderr, json.loads(status.read_text())
+            return ending.returncode, ending.stderr, json.loads(status.read_text())
 
         yield join
         assert run.processes() == []
 
 
-def assert_named(ended: tuple[int, str, dict[str, Any]], error: type[Exception], text: str) -> None:
-    code, shown, status = ended
+def assert_named(ending: tuple[int, str, dict[str, Any]], error: type[Exception], text: str) -> None:
+    code, shown, status = ending
     assert (code, shown.count("error: "), shown.count("Traceback")) == (error.exit_code, 1, 0), shown  # type: ignore[attr-defined]
     assert text in shown
     assert (status["state"], status["error"], status["exit_code"]) == ("ended", error.__name__, code)
@@ -70,8 +70,8 @@ def assert_named(ended: tuple[int, str, dict[str, Any]], error: type[Exception],
 @root
 @pytest.mark.parametrize("limit", ["--nproc=4", "--nproc=30"])
 def test_too_few_processes_are_named(alone: Any, limit: str) -> None:
-    ended = alone("prlimit", limit, *NOBODY)
-    assert_named(ended, SetupError, "raise the limit of processes (ulimit -u; TasksMax of a service;")
+    ending = alone("prlimit", limit, *NOBODY)
+    assert_named(ending, SetupError, "raise the limit of processes (ulimit -u; TasksMax of a service;")
 
 
 def test_too_few_files_are_named(alone: Any) -> None:
@@ -122,17 +122,19 @@ def test_a_disk_without_room_for_the_result_ends_a_run_early(tmp_path: Path, siz
     with small_disk(tmp_path / "out" / "C", size), Members(tmp_path, mapping(reveal="coefficients")) as run:
         run.plan["network"]["join_timeout"] = 60 if met else 5
         for name in "AB":
-            table = pd.DataFrame(rng.normal(size=(40, 300)), columns=[f"{name}{at}" for at in range(300)])
+            table = pd.DataFrame(
+                rng.normal(size=(40, 300)), columns=[f"{name}{column}" for column in range(300)]
+            )
             run.tables[name] = tmp_path / f"{name}.csv"
             table.rename_axis("id").to_csv(run.tables[name])
         for name in "CBA":
             run.start(name)
         endings = run.wait("CBA")
-        others = "PeerFailed" if met else "PartyMissing"
+        error_of_others = "PeerFailed" if met else "PartyMissing"
         assert {name: end.error for name, end in endings.items()} == {
             "C": "OutputError",
-            "B": others,
-            "A": others,
+            "B": error_of_others,
+            "A": error_of_others,
         }
         need = "54.6 MB" if met else "16.8 MB"
         assert f"No space left on device; the results need up to {need}" in endings["C"].printed
@@ -153,14 +155,14 @@ kept = [b"x" * (1 << 20) for _ in range(4096)]
 def group() -> Iterator[Path]:
     parents = {"memory.limit_in_bytes": Path("/sys/fs/cgroup/memory"), "memory.max": Path("/sys/fs/cgroup")}
     for limit, parent in parents.items():
-        made = parent / f"mpcs-{secrets.token_hex(4)}"
+        created = parent / f"mpcs-{secrets.token_hex(4)}"
         try:
-            made.mkdir()
-            (made / limit).write_text(str(1 << 26))
+            created.mkdir()
+            (created / limit).write_text(str(1 << 26))
         except OSError:
             continue
-        yield made
-        made.rmdir()
+        yield created
+        created.rmdir()
         return
     pytest.skip("no control group of memory can be made here")
 

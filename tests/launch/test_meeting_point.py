@@ -19,10 +19,10 @@ from support.processes import eventually
 
 def content(**network: Any) -> dict[str, Any]:
     """Return a plan with identities, and of key files the names."""
-    made = plans.mapping(network=network)
-    for party in plans.everyone(made):
+    content = plans.mapping(network=network)
+    for party in plans.everyone(content):
         party |= {"identity": str(Identity.new()), "key": f"/keys/{party['name']}.key"}
-    return made
+    return content
 
 
 def plan(**network: Any) -> Plan:
@@ -30,30 +30,30 @@ def plan(**network: Any) -> Plan:
 
 
 def test_the_environment_comes_before_the_plan() -> None:
-    here = plan(address="127.0.0.2", port=4711)
-    assert meeting_point(here, "C", {}) == MeetingPoint(
+    located = plan(address="127.0.0.2", port=4711)
+    assert meeting_point(located, "C", {}) == MeetingPoint(
         host="127.0.0.2", port=4711, bind="127.0.0.2", patient=True
     )
-    assert meeting_point(here, "A", {}) == meeting_point(here, "C", {})
+    assert meeting_point(located, "A", {}) == meeting_point(located, "C", {})
     environment = {"MASTER_ADDR": "127.0.0.3", "MASTER_PORT": "99", "RANK": "0", "WORLD_SIZE": "3"}
-    assert meeting_point(here, "C", environment) == MeetingPoint(
+    assert meeting_point(located, "C", environment) == MeetingPoint(
         "127.0.0.3", 99, bind="127.0.0.3", patient=True
     )
 
 
 def test_under_torchrun_the_coordinator_has_a_port_of_its_own() -> None:
     environment = {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "99", "TORCHELASTIC_USE_AGENT_STORE": "True"}
-    here = plan(address="127.0.0.2", port=4711)
-    assert meeting_point(here, "C", environment) == MeetingPoint("10.0.0.7", 4711, bind="")
+    located = plan(address="127.0.0.2", port=4711)
+    assert meeting_point(located, "C", environment) == MeetingPoint("10.0.0.7", 4711, bind="")
     with pytest.raises(PlanError, match="torchrun itself uses port 99"):
         meeting_point(plan(address="127.0.0.2", port=99), "C", environment)
 
 
 def test_the_coordinator_listens_where_its_plan_says() -> None:
     settings = ["network.address=10.0.0.7", "parties.coordinator.listen='192.0.2.7:4711'"]
-    own = load_plan(content(), settings)
-    assert meeting_point(own, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7", patient=True)
-    assert meeting_point(own, "A", {}) == MeetingPoint("10.0.0.7", 29500, bind="", patient=True)
+    listening = load_plan(content(), settings)
+    assert meeting_point(listening, "C", {}) == MeetingPoint("10.0.0.7", 4711, bind="192.0.2.7", patient=True)
+    assert meeting_point(listening, "A", {}) == MeetingPoint("10.0.0.7", 29500, bind="", patient=True)
     everywhere = load_plan(content(), [settings[0], "parties.coordinator.listen='0.0.0.0:4711'"])
     assert meeting_point(everywhere, "C", {}).bind == "0.0.0.0"
 
@@ -99,25 +99,25 @@ def test_a_plan_names_every_partys_key_and_the_file_of_ones_own() -> None:
 
 def test_a_key_that_differs_from_its_line_in_the_plan_is_refused(tmp_path: Path) -> None:
     content = plans.with_keys(plans.mapping(), tmp_path)
-    mine = load_plan(content)
-    party_signer(mine, "A", None)
+    loaded = load_plan(content)
+    party_signer(loaded, "A", None)
     mixed = load_plan(content, [f"parties.sources.A.key={tmp_path / 'B.key'}"])
     with pytest.raises(PlanError, match=r"B\.key is the key of party B in this plan"):
         party_signer(mixed, "A", None)
     changed = load_plan(content, [f"parties.sources.A.identity={Identity.new()}"])
     with pytest.raises(
-        PlanError, match=f"A.key is {re.escape(mine.identities['A'] or '')}, and the plan has"
+        PlanError, match=f"A.key is {re.escape(loaded.identities['A'] or '')}, and the plan has"
     ):
         party_signer(changed, "A", None)
 
 
 def test_keys_of_a_rehearsal_are_in_no_plan_and_no_repr() -> None:
-    made = Rehearsal.of(("C", "B", "A"))
-    signer = party_signer(plans.plan(), "A", made["A"])
-    assert str(signer.identity) == made["A"].identities["A"]
-    assert made["A"].identities == made["C"].identities
-    assert made["A"].key not in repr(made["A"])
-    assert made["A"].key not in str(made["A"].identities)
+    rehearsals = Rehearsal.of(("C", "B", "A"))
+    signer = party_signer(plans.plan(), "A", rehearsals["A"])
+    assert str(signer.identity) == rehearsals["A"].identities["A"]
+    assert rehearsals["A"].identities == rehearsals["C"].identities
+    assert rehearsals["A"].key not in repr(rehearsals["A"])
+    assert rehearsals["A"].key not in str(rehearsals["A"].identities)
 
 
 def test_a_party_that_cannot_take_part_says_why_even_if_nobody_listens(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_party_that_cannot_take_part_says_why_even_if_nobody_listens(tmp_path:
         "B": ("PlanError", PlanError.exit_code),
     }
     shown = " ".join(endings["A"].printed.split())
-    said, waited = shown.index("cannot take part (TableError)"), shown.index("waiting for C")
-    assert said < waited < shown.index("there is no column 'no such column'")
+    excuse, waited = shown.index("cannot take part (TableError)"), shown.index("waiting for C")
+    assert excuse < waited < shown.index("there is no column 'no such column'")
     assert shown.count("no such column") == 1
     assert "C.key is the key of party C in this plan" in " ".join(endings["B"].printed.split())

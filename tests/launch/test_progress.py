@@ -35,8 +35,8 @@ def test_a_log_has_one_line_for_a_long_phase_now_and_then(tmp_path: Path) -> Non
     with log.attached(tmp_path / "log", as_json=False, stderr=False), progress.shown(["C", "B"]) as display:
         display.watch("B", "rank", 0, 0)
         for done in (40, 80):
-            phase, began, said = display._work["B"]
-            display._work["B"] = phase, began - 30, said - 30  # as if so many seconds were over
+            phase, start, logged = display._work["B"]
+            display._work["B"] = phase, start - 30, logged - 30  # as if so many seconds were over
             for _ in range(3):
                 display.watch("B", "rank", done, 1000)
         display.watch("B", "share", 0, 0)
@@ -61,9 +61,9 @@ def test_a_log_is_continued_and_can_be_json(tmp_path: Path, capsys: pytest.Captu
     assert timeless("\n".join(lines[:4])).splitlines() == [
         "running: B", "B load: begins", "B load: 12 rows", "B load: error: no"
     ]  # fmt: skip
-    said = [json.loads(line) for line in lines[4:]]
-    assert [set(one) for one in said] == [{"time", "level", "party", "phase", "text"}] * 4
-    assert said[-1] | {"time": ""} == {
+    logged = [json.loads(line) for line in lines[4:]]
+    assert [set(record) for record in logged] == [{"time", "level", "party", "phase", "text"}] * 4
+    assert logged[-1] | {"time": ""} == {
         "time": "", "level": "error", "party": "B", "phase": "load", "text": "error: no"
     }  # fmt: skip
     shown = capsys.readouterr().err.splitlines()

@@ -54,12 +54,12 @@ def run(folder: Path, *commands: Sequence[str]) -> None:
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     running = [subprocess.Popen(command, cwd=folder, env=environment, **pipe) for command in commands]
     try:
-        said = [process.communicate()[0] for process in running]
+        printed = [process.communicate()[0] for process in running]
     finally:
         for process in running:
             process.kill()
             process.wait()
-    assert [process.returncode for process in running] == [0] * len(running), "\n".join(said)
+    assert [process.returncode for process in running] == [0] * len(running), "\n".join(printed)
 
 
 def assert_nothing_was_executed(folder: Path) -> None:
@@ -70,8 +70,8 @@ def assert_nothing_was_executed(folder: Path) -> None:
 def test_a_hostile_folder_is_one(hostile: Path) -> None:
     """Where the current folder comes first, as under ``python -m``, its modules are executed."""
     command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
-    ended = subprocess.run(command, cwd=hostile, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    assert ended.returncode == 99
+    process = subprocess.run(command, cwd=hostile, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert process.returncode == 99
     assert (hostile.parent / "executed").exists()
 
 
@@ -94,25 +94,25 @@ def test_roles_that_join(hostile: Path, script: str, tmp_path: Path, launcher: s
     for rank, party in enumerate("CBA"):
         if launcher == "torchrun":
             options = ("--nnodes=3", "--nproc_per_node=1", "--max-restarts=0", f"--node_rank={rank}")
-            at = ("--master_addr=127.0.0.1", f"--master_port={agent}")
+            address = ("--master_addr=127.0.0.1", f"--master_port={agent}")
             starts = ("--no-python", "--", sys.executable, script, "join")
-            command = [str(TORCHRUN), *options, *at, *starts, str(plan)]
+            command = [str(TORCHRUN), *options, *address, *starts, str(plan)]
         else:
             command = [sys.executable, script, "join", str(plan)]
-        own = ["--table", str(tmp_path / f"{party}.csv")] if party in tables else []
-        own += ["--local", str(tmp_path / f"{party}.local"), "--out", str(tmp_path / "out")]
+        options = ["--table", str(tmp_path / f"{party}.csv")] if party in tables else []
+        options += ["--local", str(tmp_path / f"{party}.local"), "--out", str(tmp_path / "out")]
         if launcher == "torchrun" or party == "A":
-            commands.append([*command, *own])
+            commands.append([*command, *options])
         else:
-            elsewhere.append(Command(["join", str(plan), *own], folder=tmp_path, environment=os.environ))
+            elsewhere.append(Command(["join", str(plan), *options], folder=tmp_path, environment=os.environ))
     try:
         run(hostile, *commands)
-        for other in elsewhere:
-            other.wait()
+        for command in elsewhere:
+            command.wait()
     finally:
-        for other in elsewhere:
-            other.kill()
-            other.communicate()
-    assert not any(other.returncode for other in elsewhere)
+        for command in elsewhere:
+            command.kill()
+            command.communicate()
+    assert not any(command.returncode for command in elsewhere)
     assert_nothing_was_executed(hostile)
     assert Result.load(tmp_path / "out" / "C").n == 40

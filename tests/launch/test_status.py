@@ -41,17 +41,17 @@ def test_it_runs_with_what_it_uses_and_then_has_ended(
 ) -> None:
     monkeypatch.setattr(status, "_WRITE_INTERVAL", 0.01)
     folder = tmp_path / "A"
-    with suppress(TableError), status.Status(folder, "A", "00ff") as own:
+    with suppress(TableError), status.Status(folder, "A", "00ff") as running_status:
         first = read(folder)
         assert first["state"] == "running"
         assert (first["process"], first["party"], first["plan"]) == (os.getpid(), "A", "00ff")
         assert [first[key] for key in ("exit_code", "error", "message", "ended")] == [None] * 4
-        own.watch("rank")
-        own.measure(Usage(memory=10, sent=20, received=30, waits_for=""))
+        running_status.watch("rank")
+        running_status.measure(Usage(memory=10, sent=20, received=30, waits_for=""))
         eventually(lambda: read(folder)["bytes_received"] == 30)
         assert {"phase": "rank", "memory_bytes": 10, "bytes_sent": 20}.items() <= read(folder).items()
-        seen = read(folder)["updated"]
-        eventually(lambda: read(folder)["updated"] > seen)
+        first_update = read(folder)["updated"]
+        eventually(lambda: read(folder)["updated"] > first_update)
         raise TableError("no")
     last = read(folder)
     assert last["state"] == "ended"
@@ -88,7 +88,7 @@ def test_a_run_killed_or_stopped_in_an_earlier_runs_folder(tmp_path: Path) -> No
         for name in "CBA":
             run.start(name)
         run.wait("CBA")
-    found = done = read(folder)
+    latest = done = read(folder)
     assert (done["state"], done["exit_code"], done["result"]) == ("ended", 0, "here")
     assert done["bytes_sent"] > 0
     assert done["memory_bytes"] > 0
@@ -101,14 +101,14 @@ def test_a_run_killed_or_stopped_in_an_earlier_runs_folder(tmp_path: Path) -> No
         with Members(again) as run:
             run.plan["network"]["join_timeout"] = 60
             run.start("A", own=["--out", str(tmp_path / "out" / "A")])
-            wait_for_connect(folder, after=found["process"])
+            wait_for_connect(folder, after=latest["process"])
             os.kill(run.parties["A"].pid, number)
             assert run.parties["A"].wait() == (code or -number)
-        found = read(folder)
-        assert (found["state"], found["error"], found["exit_code"]) == (state, error, code)
-        assert found["result"] == "of an earlier run"
-        assert found["process"] != done["process"]
-        age = datetime.now(timezone.utc) - datetime.fromisoformat(found["updated"])
+        latest = read(folder)
+        assert (latest["state"], latest["error"], latest["exit_code"]) == (state, error, code)
+        assert latest["result"] == "of an earlier run"
+        assert latest["process"] != done["process"]
+        age = datetime.now(timezone.utc) - datetime.fromisoformat(latest["updated"])
         assert age < timedelta(minutes=1)
 
 
@@ -121,9 +121,9 @@ def test_a_failed_run_on_this_machine_marks_the_earlier_result(tmp_path: Path) -
     with pytest.raises(AlignmentError):
         run_local(mapping(**LIGHT), unfit, out=out)
     marks = [read(out / name) for name in "CBA"]
-    assert {(one["state"], one["error"], one["result"]) for one in marks} == {
+    assert {(mark["state"], mark["error"], mark["result"]) for mark in marks} == {
         ("ended", "AlignmentError", "of an earlier run")
     }
     run_local(mapping(**LIGHT), tables, out=out)
     marks = [read(out / name) for name in "CBA"]
-    assert {(one["state"], one["error"], one["result"]) for one in marks} == {("ended", None, "here")}
+    assert {(mark["state"], mark["error"], mark["result"]) for mark in marks} == {("ended", None, "here")}

@@ -30,17 +30,17 @@ REFUSED_TABLE = "supervisor.fail(TableError('no rows'))"
 
 
 def test_all_return_and_what_they_report_is_passed_on(tmp_path: Path) -> None:
-    seen: list[tuple[Any, ...]] = []
+    reports: list[tuple[Any, ...]] = []
     outcomes = do(
         tmp_path,
         {"A": "phase('rank')\nnote('it will take a while')\nphase('rank', 3, 7)\ndone()"},
-        watch=lambda *report: seen.append(report),
-        note=lambda *report: seen.append(report),
+        watch=lambda *report: reports.append(report),
+        note=lambda *report: reports.append(report),
     )
     assert {(outcome.kind, outcome.error, outcome.exit_code) for outcome in outcomes.values()} == {
         ("returned", None, 0)
     }
-    assert seen == [("A", "rank", 0, 0), ("A", "it will take a while"), ("A", "rank", 3, 7)]
+    assert reports == [("A", "rank", 0, 0), ("A", "it will take a while"), ("A", "rank", 3, 7)]
     assert outcomes["A"].phase == "rank"
     assert first_cause(outcomes) is None
 
@@ -53,9 +53,9 @@ def test_a_reported_error_is_rebuilt_and_those_who_wait_are_told(tmp_path: Path)
     assert str(outcomes["A"].error) == "no rows"
     assert outcomes["A"].exit_code == 4
     for party in "BC":
-        told = outcomes[party].error
-        assert type(told) is PeerFailed
-        assert told.about == ("TableError", "A", "rank")
+        notice = outcomes[party].error
+        assert type(notice) is PeerFailed
+        assert notice.about == ("TableError", "A", "rank")
     assert first_cause(outcomes) is outcomes["A"]
 
 
@@ -64,8 +64,8 @@ def test_a_long_phase_goes_on_or_waits_for_a_party(tmp_path: Path, monkeypatch: 
     notes: list[str] = []
     usage = "for peer in ('B', ''): supervisor.say(usage=[2_000_000_000_000, 0, 0, peer])"
     do(tmp_path, {"C": f"phase('decrypt')\n{usage}\ndone()"}, note=lambda party, text: notes.append(text))
-    said = [re.sub(r"\d+ ms", "0 ms", text) for text in notes if "2.0 TB" in text]
-    assert said == [
+    lines = [re.sub(r"\d+ ms", "0 ms", text) for text in notes if "2.0 TB" in text]
+    assert lines == [
         "decrypt waits for B, for 0 ms so far, 2.0 TB of memory in use",
         "decrypt goes on, for 0 ms so far, 2.0 TB of memory in use",
     ]
@@ -119,17 +119,17 @@ def test_who_does_not_end_by_itself_is_ended(tmp_path: Path, how: str) -> None:
     joined.mkdir()
     stays = f"supervisor.joined()\nnote(os.getpid())\nos.mkdir(f'{joined}/{{os.getpid()}}')\n{how}"
     late = f"while len(os.listdir('{joined}')) < 2: time.sleep(0.01)\n{REFUSED_TABLE}"
-    seen: list[int] = []
+    processes: list[int] = []
     outcomes = do(
         tmp_path,
         {"A": late, "B": stays, "C": stays},
         grace=0.5,
-        note=lambda party, text: seen.append(int(text)),
+        note=lambda party, text: processes.append(int(text)),
     )
     assert (outcomes["B"].kind, outcomes["C"].kind) == ("stopped", "stopped")
     assert first_cause(outcomes) is outcomes["A"]
-    assert len(seen) == 2
-    assert not any(map(alive, seen))
+    assert len(processes) == 2
+    assert not any(map(alive, processes))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
