@@ -232,12 +232,12 @@ class Plan(Section):
         )
 
     def with_party(
-        self, replacement: AnyOne, change_other: Callable[[AnyOne], AnyOne] = lambda party: party
+        self, replacement: AnyOne, others: Callable[[AnyOne], AnyOne] = lambda other: other
     ) -> Plan:
-        """Return the plan in which a party replaces the one of its name, the others changed too."""
+        """Return the plan in which a party replaces the one of its name, and `others` changes the others."""
 
         def changed(party: AnyOne) -> AnyOne:
-            return replacement if party.name == replacement.name else change_other(party)
+            return replacement if party.name == replacement.name else others(party)
 
         parties = self.parties
         update = {
