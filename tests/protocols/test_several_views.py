@@ -1,12 +1,9 @@
-"""Who received what in runs of two sources: every byte of recorded runs of four parties.
-
-As test_views.py and test_masks.py do it for one source; here is what several sources add: a session each,
-what each is told of all, and, at ``strengths``, one sum over both in which neither's part can be seen.
+"""What several sources add to who receives what: a session each, what each receives about all sources, and,
+at ``strengths``, one sum over both in which neither's part can be seen.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cache
 from itertools import combinations, permutations
@@ -19,158 +16,42 @@ from mpc_spearman.config import HeSettings
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.engines.he.engine import keys_of
 from mpc_spearman.engines.he.scheme import Sizes
-from support.recording import FEATURES, M_A, M_B, SMALL_BLOCKS, TABLES, N, Recorded, encoded
-from support.references import encoding_for
-from support.transcript import CONFIRM, HELLO, parse
-from support.uniform import signs_of_pattern
-from support.views import (
-    COST,
-    DESCRIPTION,
-    DIGEST,
-    FAREWELL,
-    MASKED,
-    RECORD,
-    RESULT,
-    SHAPE,
-    SHARE,
-    columns,
-    everything,
+from support.recording import (
+    FEATURES,
+    GRANTS_OF_SEVERAL,
+    M_A,
+    M_B,
+    M_D,
+    SEVERAL,
+    TABLES,
+    N,
+    Recorded,
+    encoded,
+    recorded_of_several,
 )
+from support.references import encoding_for
+from support.uniform import signs_of_pattern
+from support.views import contents, everything
 
-PARTIES = ("C", "B", "A", "D")
 SOURCES = ("A", "D")
-M_D = 2
-SIZES = {"A": M_A, "D": M_D, "B": M_B}
-#: Level and estimator, and what is granted to the target and to each source.
-RUNS = {
-    ("differences", "paper"): ("coefficients", "ranking"),
-    ("coefficients", "tie_corrected"): ("coefficients", "coefficients"),
-    ("strengths", "tie_corrected"): ("strengths", "nothing"),
-    ("strengths", "paper"): ("nothing", "strengths"),
-}
-every_run = pytest.mark.parametrize(("level", "estimator"), list(RUNS))
 
-
-def _tables() -> dict[str, pd.DataFrame]:
-    rng = np.random.default_rng(31)
-    other = {
-        "other_pension": rng.normal(size=N) + TABLES["B"]["target_weight"],
-        "other_car": rng.integers(0, 2, N),
-    }
-    return {"A": TABLES["A"], "D": pd.DataFrame({"id": TABLES["A"]["id"]} | other), "B": TABLES["B"]}
-
-
-ALL = _tables()
-NAMES = FEATURES | {"D": ["other_pension", "other_car"]}
-
-
-@cache
-def recorded(level: str, estimator: str) -> Recorded:
-    target, sources = RUNS[level, estimator]
-    return Recorded(
-        ALL,
-        block_bytes=SMALL_BLOCKS,
-        reveal=level,
-        estimator=estimator,
-        results={"target": target, "sources": sources},
-    )
-
-
-def session(source: str, level: str, estimator: str) -> list[int]:
-    """Rows of each block of one source's session."""
-    columns = SIZES[source] + M_B - 1 if level == "differences" else M_B
-    n, step = N + 2 * ((level, estimator) == ("strengths", "paper")), SMALL_BLOCKS // (8 * columns)
-    return [min(step, n - start) for start in range(0, n, step)]
-
-
-def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, int]]]:
-    """All messages from one party to another, in order, with what the symbols in each stand for."""
-    level, estimator = run.plan.reveal, run.plan.estimator
-    everyone = [(HELLO, {}), (CONFIRM, {}), *([(SHAPE, {})] if sender != "C" else [])]
-
-    def of(source: str, rows: int = 0) -> dict[str, int]:
-        basis = SIZES[source] + M_B - 1
-        return {"mA": SIZES[source], "mB": M_B, "basis": basis, "rows": rows, "ring": run.width}
-
-    def shares(source: str) -> list[tuple[str, dict[str, int]]]:
-        if level == "differences":
-            return [(SHARE[level], of(source, rows)) for rows in session(source, level, estimator)]
-        return [(SHARE[level], of(source))]
-
-    own = []
-    if {sender, receiver} <= set(SOURCES):
-        own = [(columns(run, receiver, sender), {})]
-    elif receiver == "C":
-        described = DESCRIPTION[level][sender == "B"]
-        own = [(columns(run, receiver, sender), {})]
-        own += [(f"DESCRIPTION {described}", of("A" if sender == "B" else sender))] if described else []
-        # at strengths the target sends the sum of its shares of both sessions, else one share for each
-        sessions = [sender] if sender != "B" else SOURCES if level != "strengths" else SOURCES[:1]
-        own += [share for source in sessions for share in shares(source)]
-        own += [(COST, {})]
-    elif sender == "C":
-        grant, which = (run.plan.results.target, 0) if receiver == "B" else (run.plan.results.sources, 1)
-        rows = M_A + M_D if receiver == "B" else SIZES[receiver]
-        own += [(RESULT[grant][which], {"mA": rows, "mB": M_B})] if RESULT[grant][which] else []
-    else:
-        source = sender if receiver == "B" else receiver
-        masked = MASKED[level][receiver != "B"]
-        own = [(DIGEST, {}), (columns(run, receiver, sender), {})]
-        own += [(masked, of(source, rows)) for rows in session(source, level, estimator) if masked]
-    return [*everyone, *own, *([(RECORD, {})] if sender == "C" else []), (FAREWELL, {})]
-
-
-def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
-    messages, lines = run.transcript.received(receiver, sender), listed(run, receiver, sender)
-    assert [message.kind for message in messages] == [line.split()[0] for line, _ in lines]
-    return [
-        (message.kind, parse(line.split()[1:], message.payload, sizes))
-        for message, (line, sizes) in zip(messages, lines, strict=True)
-    ]
+pytestmark = pytest.mark.xdist_group("recordings")
+every_run = pytest.mark.parametrize(("level", "estimator"), list(GRANTS_OF_SEVERAL))
 
 
 @every_run
-def test_nothing_arrives_that_is_not_listed(level, estimator):
-    run = recorded(level, estimator)
-    for receiver, sender in permutations(PARTIES, 2):
-        contents(run, receiver, sender)
-        sent = run.transcript.raw(receiver, sender, at=sender)
-        assert run.transcript.raw(receiver, sender, at=receiver) == sent
-
-
-@every_run
-def test_names_reach_only_whom_they_should(level, estimator):
-    run = recorded(level, estimator)
-    to_target, to_sources = RUNS[level, estimator]
-    knows = {
-        "C": {"A": level != "strengths", "D": level != "strengths", "B": True},
-        "B": {"A": to_target == "coefficients", "D": to_target == "coefficients"},
-        "A": {"D": False, "B": to_sources != "nothing"},
-        "D": {"A": False, "B": to_sources != "nothing"},
-    }
-    for party, others in knows.items():
-        seen = everything(run, party)
-        written = b"".join(path.read_bytes() for path in (run.roles.staging / party).iterdir())
-        for owner, allowed in others.items():
-            assert {name.encode() in seen for name in NAMES[owner]} == {allowed}
-            assert {name.encode() in written for name in NAMES[owner]} == {allowed}
-        assert not re.search(rb"row-0\d{4}", seen)  # no id reaches anyone
-
-
-@every_run
-def test_everyone_is_told_how_many_features_of_each_owner_are_not_constant(level, estimator):
-    run = recorded(level, estimator)
+def test_all_parties_receive_how_many_features_are_not_constant(level, estimator):
+    run = recorded_of_several(level, estimator)
     for owner, defined in {"A": M_A - 1, "D": M_D, "B": M_B}.items():
-        for receiver in (party for party in PARTIES if party != owner):
-            told = dict(contents(run, receiver, owner))["COLUMNS"]
-            assert told == {"defined": defined}
-    every = M_A + M_D if estimator == "paper" else M_A - 1 + M_D
-    assert run.roles.result("C").counts.tolist() == [every] * M_B
+        for receiver in (party for party in "CBAD" if party != owner):
+            assert dict(contents(run, receiver, owner))["COLUMNS"] == {"defined": defined}
+    count = M_A + M_D if estimator == "paper" else M_A - 1 + M_D
+    assert run.roles.result("C").counts.tolist() == [count] * M_B
 
 
 @every_run
 def test_every_session_has_keys_of_its_own(level, estimator):
-    transcript = recorded(level, estimator).transcript
+    transcript = recorded_of_several(level, estimator).transcript
     seen = set()
     for source in SOURCES:
         pairs = {"C" + source: ("mask", "zero"), "B" + source: ("digest", "zero"), "BC": ("mask", "zero")}
@@ -188,7 +69,7 @@ def test_every_session_has_keys_of_its_own(level, estimator):
 
 
 def test_rows_are_shuffled_anew_for_every_source():
-    transcript = recorded("differences", "paper").transcript
+    transcript = recorded_of_several("differences", "paper").transcript
     orders = [
         transcript.stream("".join(sorted("B" + source)), "shuffle", source).permutation(N)
         for source in SOURCES
@@ -196,7 +77,7 @@ def test_rows_are_shuffled_anew_for_every_source():
     y = encoded(TABLES["B"])
     opened = [sum(_openings(transcript, party, source) for party in ("C", "B", source)) for source in SOURCES]
     for source, order, basis in zip(SOURCES, orders, opened, strict=True):
-        x = encoded(ALL[source])
+        x = encoded(SEVERAL[source])
         assert np.array_equal(basis, np.vstack([x - y[0], y[1:] - y[0]])[:, order])
     assert not (orders[0] == orders[1]).all()
 
@@ -204,7 +85,7 @@ def test_rows_are_shuffled_anew_for_every_source():
 def _openings(transcript, party: str, source: str) -> np.ndarray:
     """What a party gave to CrypTen's reveal in one source's session."""
     tensors = transcript.tensors(party, "opening")
-    columns = SIZES[source] + M_B - 1
+    columns = len(FEATURES[source]) + M_B - 1
     return np.hstack([tensor for tensor in tensors if len(tensor) == columns])
 
 
@@ -289,7 +170,7 @@ def test_two_runs_on_the_same_data_send_other_shares():
 def encrypted(level: str) -> Recorded:
     pytest.importorskip("tenseal")
     return Recorded(
-        ALL,
+        SEVERAL,
         protocol="he",
         he={"scheme": "bfv"},
         reveal=level,
@@ -327,7 +208,7 @@ def test_the_coordinator_gets_ciphertexts_of_one_sum_and_no_peers_names():
     """As many as there are for a single source: with two, those of each would be twice as many."""
     transcript = encrypted("strengths").transcript
     sent = sum(len(payload) - 32 for payload in transcript.payloads("C", "B", "EVALUATED"))
-    encoding = encoding_for(map(ALL.get, SOURCES), "tie_corrected")
+    encoding = encoding_for(map(SEVERAL.get, SOURCES), "tie_corrected")
     bounds = replace(encoding.bounds, target_sum=encoding.bounds.target_sum * len(SOURCES))
     sizes = Sizes(N * len(SOURCES), 1, M_B, bounds)
     raw = transcript.payloads("B", "C", "PUBLIC_KEY")[0][4:]
@@ -337,4 +218,4 @@ def test_the_coordinator_gets_ciphertexts_of_one_sum_and_no_peers_names():
     assert sent == public.product_ciphertexts * public.result_ciphertext_bytes
     for party, owners in {"A": "DB", "D": "AB", "B": "AD", "C": "AD"}.items():
         seen = everything(encrypted("strengths"), party)
-        assert not [name for owner in owners for name in NAMES[owner] if name.encode() in seen]
+        assert not [name for owner in owners for name in FEATURES[owner] if name.encode() in seen]

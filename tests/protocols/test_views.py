@@ -1,14 +1,13 @@
 """Who received what: every byte of recorded runs, held against expectations written out here.
 
-Letters in the section titles are those of the specification of the tests on views; the others are in
-test_masks.py (b, d, e, h) and test_attacks.py (c, g, h).
+Of masks see test_masks.py, of attacks test_attacks.py, of what several sources add test_several_views.py.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pandas as pd
@@ -23,31 +22,19 @@ from mpc_spearman.wire.kinds import Kind
 from support.recorder import plain
 from support.recording import (
     FEATURES,
-    M_A,
+    GRANTS,
+    GRANTS_OF_SEVERAL,
     M_B,
     TABLES,
     N,
-    Recorded,
-    directed_links,
     every_run,
     recorded,
+    recorded_of_several,
     tie_terms,
 )
 from support.references import ranked_alike, tolerance
-from support.transcript import CONFIRM, HELLO, PARTIES, parse
-from support.views import (
-    COST,
-    DESCRIPTION,
-    DIGEST,
-    FAREWELL,
-    MASKED,
-    RECORD,
-    RESULT,
-    SHAPE,
-    SHARE,
-    columns,
-    everything,
-)
+from support.transcript import PARTIES
+from support.views import contents, everything
 
 #: What whoever has coefficients has beside them, by the name of the part.
 MATRICES = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
@@ -55,69 +42,31 @@ MATRICES = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
 pytestmark = pytest.mark.xdist_group("recordings")
 
 
-# ---- nothing arrives that is not listed ----
-def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, int]]:
-    """All messages from one party to another, in order, each with the rows of its block."""
-    once = [(line, 0) for line in (HELLO, CONFIRM, SHAPE)]
-    blocks = run.rows
-    if receiver == "C":
-        which = 0 if sender == "A" else 1
-        described = DESCRIPTION[run.plan.reveal][which]
-        shares = [
-            (SHARE[run.plan.reveal], rows) for rows in (blocks if run.plan.reveal == "differences" else [0])
-        ]
-        return [
-            *once,
-            (columns(run, receiver, sender), 0),
-            *([(f"DESCRIPTION {described}", 0)] if described else []),
-            *shares,
-            (COST, 0),
-            (FAREWELL, 0),
-        ]
-    which = 0 if receiver == "B" else 1
-    if sender == "C":
-        result = RESULT[run.plan.results.target if receiver == "B" else run.plan.results.sources][which]
-        return [(HELLO, 0), (CONFIRM, 0), *([(result, 0)] if result else []), (RECORD, 0), (FAREWELL, 0)]
-    masked = MASKED[run.plan.reveal][which]
-    return [
-        *once,
-        (DIGEST, 0),
-        (columns(run, receiver, sender), 0),
-        *((masked, rows) for rows in blocks if masked),
-        (FAREWELL, 0),
-    ]
+every_recording = pytest.mark.parametrize(
+    ("made", "level", "estimator"),
+    [*((recorded, *run) for run in GRANTS), *((recorded_of_several, *run) for run in GRANTS_OF_SEVERAL)],
+)
 
 
-def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
-    """What one party received from another: kind and fields, taken apart as the lists above say."""
-    sizes = {"mA": M_A, "mB": M_B, "basis": M_A + M_B - 1, "ring": run.width}
-    messages, lines = run.transcript.received(receiver, sender), listed(run, receiver, sender)
-    assert [message.kind for message in messages] == [line.split()[0] for line, _ in lines]
-    return [
-        (message.kind, parse(line.split()[1:], message.payload, sizes | {"rows": rows}))
-        for message, (line, rows) in zip(messages, lines, strict=True)
-    ]
-
-
-@every_run
-def test_nothing_arrives_that_is_not_listed(level, estimator):
+@every_recording
+def test_nothing_arrives_that_is_not_listed(made, level, estimator):
     """Nor does the table of who learns what list a message that does not arrive."""
-    run = recorded(level, estimator)
+    run = made(level, estimator)
     roles = {party.name: party.role for party in run.plan.roster("A").parties}
-    for receiver, sender in directed_links():
+    for receiver, sender in permutations(run.plan.names, 2):
         arrived = {kind for kind, _ in contents(run, receiver, sender)}
         ends = (roles[sender], roles[receiver])
         allowed = {kind.name for kind in Kind if VIEW.fields(run.plan.terms, kind, *ends) is not None}
         assert allowed - {"KEEPALIVE", "ABORT"} == arrived
 
 
-@every_run
-def test_both_ends_of_a_link_record_and_read_the_same_bytes(level, estimator):
-    run = recorded(level, estimator)
+@every_recording
+def test_both_ends_of_a_link_record_and_read_the_same_bytes(made, level, estimator):
+    run = made(level, estimator)
     transcript = run.transcript
-    for receiver in PARTIES:
+    for receiver in run.plan.names:
         read = transcript.read_by(receiver)
-        for sender in (party for party in PARTIES if party != receiver):
+        for sender in (party for party in run.plan.names if party != receiver):
             sent = transcript.raw(receiver, sender, at=sender)
             assert transcript.raw(receiver, sender, at=receiver) == sent
             said = [(kind, plain(values)) for kind, values in contents(run, receiver, sender)]
@@ -155,19 +104,20 @@ def test_metadata_are_what_the_tables_say(level, estimator):
                 assert list(value) == expected[owner][name]
 
 
-@every_run
-def test_names_reach_only_whom_they_should(level, estimator):
-    run = recorded(level, estimator)
-    knows_other = {
-        # at `strengths` the source's names stay at the source
-        "C": {"A": level != "strengths", "B": True},
-        "B": {"A": run.plan.results.target == "coefficients"},
-        "A": {"B": run.plan.results.sources != "nothing"},
-    }
-    for party, others in knows_other.items():
+@every_recording
+def test_names_reach_only_whom_they_should(made, level, estimator):
+    run = made(level, estimator)
+    sources = {name for name in run.tables if name != "B"}
+    # at `strengths` the sources' names stay at the sources
+    knows = {"C": {"B", *(sources if level != "strengths" else ())}}
+    knows["B"] = sources if run.plan.results.target == "coefficients" else set()
+    knows |= dict.fromkeys(sources, {"B"} if run.plan.results.sources != "nothing" else set())
+    for party, allowed in knows.items():
         seen = everything(run, party)
-        for owner, allowed in others.items():
-            assert [name.encode() in seen for name in FEATURES[owner]] == [allowed] * len(FEATURES[owner])
+        written = b"".join(path.read_bytes() for path in (run.roles.staging / party).iterdir())
+        for owner in run.tables.keys() - {party}:
+            for names in (seen, written):
+                assert {name.encode() in names for name in FEATURES[owner]} == {owner in allowed}
         assert not re.search(rb"row-0\d{4}", seen)  # no id reaches anyone
 
 

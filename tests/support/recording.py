@@ -11,7 +11,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from functools import cache, cached_property, partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,12 @@ from support.recorder import record, watched_tensors
 from support.references import ring_bytes
 from support.transcript import Transcript, elements
 
-N, M_A, M_B = 1501, 3, 4  # odd: without ties every encoded rank is even, so a bit that is not masked shows
+N, M_A, M_D, M_B = (
+    1501,
+    3,
+    2,
+    4,
+)  # odd: without ties every encoded rank is even, so a bit that is not masked shows
 SMALL_BLOCKS = 1 << 11  # 24 blocks at 4 columns, 36 at 6: more than are shared ahead or can wait in a queue
 
 LEVELS = ("differences", "coefficients", "strengths")
@@ -40,6 +44,13 @@ GRANTS = {
     ("coefficients", "paper"): ("ranking", "strengths"),
     ("strengths", "tie_corrected"): ("strengths", "nothing"),
     ("strengths", "paper"): ("nothing", "ranking"),
+}
+#: The same of runs with the second source D.
+GRANTS_OF_SEVERAL = {
+    ("differences", "paper"): ("coefficients", "ranking"),
+    ("coefficients", "tie_corrected"): ("coefficients", "coefficients"),
+    ("strengths", "tie_corrected"): ("strengths", "nothing"),
+    ("strengths", "paper"): ("nothing", "strengths"),
 }
 every_run = pytest.mark.parametrize(("level", "estimator"), list(GRANTS))
 every_level = pytest.mark.parametrize("level", LEVELS)
@@ -60,11 +71,17 @@ def _tables() -> dict[str, pd.DataFrame]:
         "target_steps": rng.integers(0, 40, N) * 250,
         "target_weight": rng.normal(size=N) + common,
     }
-    return {"A": pd.DataFrame({"id": ids} | source), "B": pd.DataFrame({"id": ids} | target)}
+    other_source = {
+        "other_pension": rng.normal(size=N) + target["target_weight"],
+        "other_car": rng.integers(0, 2, N),
+    }
+    columns = {"A": source, "D": other_source, "B": target}
+    return {party: pd.DataFrame({"id": ids} | values) for party, values in columns.items()}
 
 
-TABLES = _tables()
-FEATURES = {party: [name for name in table.columns if name != "id"] for party, table in TABLES.items()}
+SEVERAL = _tables()
+TABLES = {party: SEVERAL[party] for party in "AB"}
+FEATURES = {party: [name for name in table.columns if name != "id"] for party, table in SEVERAL.items()}
 
 
 def encoded(table: pd.DataFrame) -> np.ndarray:
@@ -116,14 +133,18 @@ class Recorded:
             result.save(self.directory / "out" / party)
         return Roles({}, self.directory / "out")
 
-    @property
-    def rows(self) -> list[int]:
-        """Rows of each block of a run of :func:`recorded`."""
-        columns = M_A + M_B - 1 if self.plan.reveal == "differences" else M_B
+    def blocks(self, source: str) -> list[int]:
+        """Rows of each block in one source's session of a run of :func:`recorded`."""
+        columns = M_B + (len(FEATURES[source]) - 1 if self.plan.reveal == "differences" else 0)
         # at `strengths` under `paper` two more hold the tie terms
         n = N + 2 * ((self.plan.reveal, self.plan.estimator) == ("strengths", "paper"))
         step = SMALL_BLOCKS // (8 * columns)
         return [min(step, n - start) for start in range(0, n, step)]
+
+    @property
+    def rows(self) -> list[int]:
+        """Rows of each block in the first source's session."""
+        return self.blocks("A")
 
     @property
     def width(self) -> int:
@@ -164,8 +185,8 @@ class Frozen(Recorded):
         self.roles = roles
 
 
-def _settings(level: str, estimator: str) -> dict[str, Any]:
-    target, sources = GRANTS[level, estimator]
+def _settings(level: str, estimator: str, *, several: bool = False) -> dict[str, Any]:
+    target, sources = (GRANTS_OF_SEVERAL if several else GRANTS)[level, estimator]
     return {
         "reveal": level,
         "estimator": estimator,
@@ -180,10 +201,11 @@ def recorded(level: str, estimator: str) -> Recorded:
 
 
 @cache
+def recorded_of_several(level: str, estimator: str) -> Recorded:
+    return Recorded(SEVERAL, **_settings(level, estimator, several=True))
+
+
+@cache
 def frozen(level: str, repeat: int) -> Recorded:
     """Return a run with no clock and no generator; with another `repeat` the same once more."""
     return Frozen(TABLES, **_settings(level, "tie_corrected"))
-
-
-def directed_links() -> list[tuple[str, str]]:
-    return [(one, other) for one, other in product("CBA", repeat=2) if one != other]

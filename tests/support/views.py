@@ -5,7 +5,8 @@ Lines are as `support.transcript.parse` reads them.
 
 from __future__ import annotations
 
-from support.recording import Recorded
+from support.recording import FEATURES, M_B, Recorded
+from support.transcript import CONFIRM, HELLO, parse
 
 # Sizes: mA, mB columns; basis = mA + mB − 1; rows of the block. A level of None: at every level.
 
@@ -54,9 +55,53 @@ RESULT = {
 }
 
 
-def columns(run: Recorded, receiver: str, sender: str) -> str:
-    """What a party says of its columns: exact runs need no scales."""
-    return "COLUMNS defined:int64"
+COLUMNS = "COLUMNS defined:int64"  # exact runs need no scales
+
+
+def listed(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, int]]]:
+    """All messages from one party to another, in order, with what the symbols in each stand for."""
+    level, sources = run.plan.reveal, [name for name in run.tables if name != "B"]
+
+    def sizes(source: str, rows: int = 0) -> dict[str, int]:
+        m_source = len(FEATURES[source])
+        basis = m_source + M_B - 1
+        return {"mA": m_source, "mB": M_B, "basis": basis, "rows": rows, "ring": run.width}
+
+    lines = [(HELLO, {}), (CONFIRM, {}), *([(SHAPE, {})] if sender != "C" else [])]
+    if {sender, receiver} <= set(sources):
+        lines.append((COLUMNS, {}))
+    elif receiver == "C":
+        described = DESCRIPTION[level][sender == "B"]
+        lines += [(COLUMNS, {}), (f"DESCRIPTION {described}", sizes("A" if sender == "B" else sender))]
+        # at strengths the target sends the sum of its shares of all sessions, else one share for each
+        sessions = [sender] if sender != "B" else sources if level != "strengths" else sources[:1]
+        for source in sessions:
+            blocks = run.blocks(source) if level == "differences" else [0]
+            lines += [(SHARE[level], sizes(source, rows)) for rows in blocks]
+        lines.append((COST, {}))
+    elif sender == "C":
+        of_target = receiver == "B"
+        grant = run.plan.results.target if of_target else run.plan.results.sources
+        rows = sum(len(FEATURES[source]) for source in (sources if of_target else [receiver]))
+        result = RESULT[grant][not of_target]
+        lines += [(result, {"mA": rows, "mB": M_B})] if result else []
+        lines.append((RECORD, {}))
+    else:
+        source = sender if receiver == "B" else receiver
+        masked = MASKED[level][receiver != "B"]
+        lines += [(DIGEST, {}), (COLUMNS, {})]
+        lines += [(masked, sizes(source, rows)) for rows in run.blocks(source) if masked]
+    return [*lines, (FAREWELL, {})]
+
+
+def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[str, object]]]:
+    """What one party received from another: kind and fields, parsed as `listed` says."""
+    messages, lines = run.transcript.received(receiver, sender), listed(run, receiver, sender)
+    assert [message.kind for message in messages] == [line.split()[0] for line, _ in lines]
+    return [
+        (message.kind, parse(line.split()[1:], message.payload, sizes))
+        for message, (line, sizes) in zip(messages, lines, strict=True)
+    ]
 
 
 def everything(run: Recorded, party: str) -> bytes:
