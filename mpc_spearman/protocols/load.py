@@ -29,8 +29,8 @@ from mpc_spearman.privacy.statements import Statements, rows_differ
 from mpc_spearman.protocols.charge import partner_losses
 from mpc_spearman.run import Run, step
 
-#: A table of at most so many cells is ranked before the party meets the others too, which takes a fraction of
-#: a second: a caution about its rows, or a refusal, then comes early.
+#: A table of at most so many cells is ranked before the party meets the others, which takes a fraction of a
+#: second: a caution about its rows, or a refusal, then comes early.
 _FEW_CELLS = 1_000_000
 
 
@@ -40,6 +40,8 @@ class Tables:
 
     whole: Table
     of_run: Table
+    #: The ranks of the whole table, if it was ranked at once.
+    ranks: Ranks | None = None
     #: Where ranks are kept for later runs (``--keep-ranks``).
     kept_ranks: KeptRanks | None = None
 
@@ -126,7 +128,7 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
     tables = own_tables(run.plan, me.name, frame, partial(run.progress, run.meter.current))
     check_places(me.write_aligned, me.write_unaligned)
     check_policy_rows(run.plan, me.name, tables.of_run.n)
-    cautions = [*tables.whole.cautions, *many_ids(run.plan, me.name, tables.of_run.n)]
+    ranks, cautions = None, [*tables.whole.cautions, *many_ids(run.plan, me.name, tables.of_run.n)]
     if tables.whole.n * len(tables.whole.columns) <= _FEW_CELLS:
         ranks = tables.whole.ranks(workers=run.threads)
         cautions += row_cautions(ranks, tables.whole.columns)
@@ -136,7 +138,7 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
         run.say(caution)
     run.notes.cautions += cautions
     tag(run, tables.of_run)
-    return replace(tables, kept_ranks=kept_ranks)
+    return replace(tables, ranks=ranks, kept_ranks=kept_ranks)
 
 
 def many_ids(plan: Plan, name: str, ids: int) -> list[str]:
@@ -175,9 +177,13 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
             run.notes.cautions.append(text)
 
     rank_table = partial(Table.ranks, workers=run.threads, tick=tick)
-    if tables.kept_ranks is None:
-        return own_vectors(run.plan, tables, rank_table)
-    return own_vectors(run.plan, tables, partial(tables.kept_ranks.ranks, rank=rank_table, say=say))
+
+    def ranks_of(table: Table) -> Ranks:
+        if tables.kept_ranks is not None:
+            return tables.kept_ranks.ranks(table, rank_table, say)
+        return (tables.ranks if table is tables.whole else None) or rank_table(table)
+
+    return own_vectors(run.plan, tables, ranks_of)
 
 
 def own_vectors(plan: Plan, tables: Tables, ranks_of: Callable[[Table], Ranks]) -> tuple[Ranks, Statements]:

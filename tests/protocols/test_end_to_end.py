@@ -17,6 +17,7 @@ from support.in_memory import run_in_memory
 from support.plans import SMALL, plan
 from support.references import (
     SHARED,
+    normal_tables,
     pooled,
     pvalues_of,
     ranked_alike,
@@ -77,6 +78,20 @@ def check(
     p = pvalues_of(truth.coefficients.to_numpy(), [source], [target], estimator=estimator)
     np.testing.assert_allclose(result.pvalues, p, rtol=1e-6, atol=1e-300)
     return truth
+
+
+@pytest.mark.parametrize("alignment", ["same", "intersect"])
+def test_a_small_table_is_ranked_once(alignment: str) -> None:
+    """When it is loaded, where all its rows are common; otherwise in its own step."""
+    ranked: list[str] = []
+
+    def progress(phase: str, done: int, of: int) -> None:
+        if phase == "rank" and done:
+            ranked.append(f"{done} of {of}")
+
+    run_in_memory(plan(alignment=alignment), normal_tables(), progress=progress).result()
+    once = ["1 of 2", "1 of 3", "2 of 2", "2 of 3", "3 of 3"]
+    assert sorted(ranked) == (once if alignment == "intersect" else [])
 
 
 # ---- real tables ----
