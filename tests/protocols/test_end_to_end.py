@@ -9,22 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results.result import Result
-from mpc_spearman.statistics.reference import Reference, reference
 from support.harness import ROOT
 from support.in_memory import run_in_memory
 from support.plans import SMALL, plan
-from support.references import (
-    SHARED,
-    normal_tables,
-    pooled,
-    pvalues_of,
-    ranked_alike,
-    table,
-    tolerance,
-    ulps,
-)
+from support.references import SHARED, check_result, normal_tables, table, tolerance
 
 CASES = [
     (level, estimator)
@@ -42,42 +31,6 @@ def cases(*short: tuple[str, str]) -> pytest.MarkDecorator:
 def run(tables: Mapping[str, Any], level: str, estimator: str, **settings: Any) -> Result:
     """Run A and B on tables whose id column is ``id``; the coordinator's result."""
     return run_in_memory(plan(reveal=level, estimator=estimator, **settings), tables).result()
-
-
-def check(
-    result: Result, source: pd.DataFrame, target: pd.DataFrame, level: str, estimator: str, **settings: Any
-) -> Reference:
-    """Hold the coordinator's result against everything there is to hold it against."""
-    truth = reference({"A": source}, target, estimator=estimator, **settings)
-    assert (result.n, result.role) == (len(source), "coordinator")
-
-    close = tolerance(level, [source], estimator)
-    pd.testing.assert_series_equal(
-        result.strengths, truth.strengths, rtol=0, atol=close, check_index_type=False
-    )
-    assert result.counts.tolist() == truth.counts.tolist()
-    place = result.ranking["feature"].tolist()
-    assert sorted(place) == sorted(target.columns)
-    assert ranked_alike(place, truth.strengths, close, result.plan.order)
-    np.testing.assert_array_equal(result.ranking["strength"], result.strengths.loc[place])
-
-    if level == "strengths":
-        for name in ("coefficients", "pvalues"):
-            with pytest.raises(NotRevealed):
-                getattr(result, name)
-        return truth
-
-    assert result.coefficients.index.equals(truth.coefficients.index)
-    assert list(result.coefficients.columns) == list(target.columns)
-    rho = result.coefficients.to_numpy()
-    assert ulps(rho, truth.coefficients.to_numpy()) <= 2
-    if estimator == "tie_corrected":
-        expected = pooled(source, target)
-        np.testing.assert_allclose(rho, expected, rtol=0, atol=1e-12)
-        assert np.array_equal(np.abs(rho) == 1, np.isclose(np.abs(expected), 1, atol=1e-15))
-    p = pvalues_of(truth.coefficients.to_numpy(), [source], [target], estimator=estimator)
-    np.testing.assert_allclose(result.pvalues, p, rtol=1e-6, atol=1e-300)
-    return truth
 
 
 @pytest.mark.parametrize("alignment", ["same", "intersect"])
@@ -135,7 +88,7 @@ def test_federated_learning_tables(data, ids, level, estimator):
     tables["B"] = tables["B"].drop(columns=label)
     result = run(tables, level, estimator)
     source, target = pd.read_csv(host).drop(columns=ids), pd.read_csv(guest).drop(columns=[ids, *label])
-    check(result, source, target, level, estimator)
+    check_result(result, {"A": source}, target, level, estimator)
     kind = "true" if estimator == "tie_corrected" else "d2formula"
     published = pd.read_csv(SHARED / f"{data}_spearman_{kind}.csv", index_col=0).loc[
         target.columns, source.columns
@@ -154,7 +107,7 @@ def check_tables(tables: Mapping[str, pd.DataFrame], level: str, estimator: str,
     result = run(tables, level, estimator, **settings)
     chosen = {key: value for key, value in settings.items() if key in ("strength", "order")}
     source, target = (tables[party].drop(columns="id") for party in "AB")
-    check(result, source, target, level, estimator, **chosen)
+    check_result(result, {"A": source}, target, level, estimator, **chosen)
     return result
 
 
@@ -265,6 +218,7 @@ def test_tables_of_more_than_one_block(level, estimator):
 
 def test_first_rows_ascending_absolute_values():
     tables = _random_tables(6, 90, 3, 4)
-    result = run(tables, "differences", "tie_corrected", rows=50, strength="mean_abs", order="ascending")
+    settings = {"strength": "mean_abs", "order": "ascending"}
+    result = run(tables, "differences", "tie_corrected", rows=50, **settings)
     source, target = (tables[party].drop(columns="id").head(50) for party in "AB")
-    check(result, source, target, "differences", "tie_corrected", strength="mean_abs", order="ascending")
+    check_result(result, {"A": source}, target, "differences", "tie_corrected", **settings)

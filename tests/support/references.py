@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from mpc_spearman.data.ranking import rank_columns
+from mpc_spearman.errors import NotRevealed
 from mpc_spearman.levels.encoding import Encoding
+from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.columns import Columns
 from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues
+from mpc_spearman.statistics.reference import reference
 from support.harness import ROOT
 
 DATA = ROOT / "data"
@@ -84,6 +88,41 @@ def ranked_alike(features: Iterable[str], exact: pd.Series, step: float, order: 
     known = strengths[: np.count_nonzero(~np.isnan(strengths))]  # what is undefined comes last
     falls = np.diff(known if order == "descending" else known[::-1])
     return len(strengths) == len(exact) and bool((falls <= 2 * step).all())
+
+
+def check_result(
+    result: Result,
+    sources: Mapping[str, pd.DataFrame],
+    target: pd.DataFrame,
+    level: str,
+    estimator: str,
+    **settings: Any,
+) -> None:
+    """Compare the coordinator's result with the exact reference and pandas, on tables without ids."""
+    truth, frames = reference(sources, target, estimator=estimator, **settings), list(sources.values())
+    assert (result.n, result.role) == (len(target), "coordinator")
+    close = tolerance(level, frames, estimator)
+    np.testing.assert_allclose(result.strengths, truth.strengths, rtol=0, atol=close)
+    assert result.counts.tolist() == truth.counts.tolist()
+    order = result.ranking["feature"].tolist()
+    assert sorted(order) == sorted(target.columns)
+    assert ranked_alike(order, truth.strengths, close, result.plan.order)
+    np.testing.assert_array_equal(result.ranking["strength"], result.strengths.loc[order])
+    if level == "strengths":
+        for name in ("coefficients", "pvalues"):
+            with pytest.raises(NotRevealed):
+                getattr(result, name)
+        return
+    assert result.coefficients.index.equals(truth.coefficients.index)
+    assert list(result.coefficients.columns) == list(target.columns)
+    rho = result.coefficients.to_numpy()
+    assert ulps(rho, truth.coefficients.to_numpy()) <= 2
+    if estimator == "tie_corrected":
+        expected = pooled(pd.concat(frames, axis=1, keys=sources), target)
+        np.testing.assert_allclose(rho, expected, rtol=0, atol=1e-12)
+        assert np.array_equal(np.abs(rho) == 1, np.isclose(np.abs(expected), 1, atol=1e-15))
+    p = pvalues_of(truth.coefficients.to_numpy(), frames, [target], estimator=estimator)
+    np.testing.assert_allclose(result.pvalues, p, rtol=1e-6, atol=1e-300)
 
 
 def inverse_root(value: int) -> Fraction:
