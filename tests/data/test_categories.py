@@ -190,12 +190,3 @@ def test_a_flag_whose_name_a_column_has_is_refused() -> None:
 def test_a_column_of_one_category_is_refused() -> None:
     frame = FRAME.assign(region="north")
     assert "fewer than two of its categories" in refusal(frame)
-
-
-def test_rows_of_one_id_must_have_one_category() -> None:
-    frame = pd.concat([FRAME, FRAME[:20]], ignore_index=True)
-    assert flags(read(frame, duplicates={"y": "mean"})) == expected()
-    differing = frame.assign(region=["south", *frame["region"][1:]])
-    assert "rows have different values" in refusal(differing, duplicates={"y": "mean"})
-    said = refusal(frame, duplicates={"y": "mean", "region": "max"})
-    assert "categories without an order, for which duplicates can be count alone, not max" in said

@@ -13,7 +13,6 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import rankdata
 
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import TableKeys
@@ -27,6 +26,7 @@ from support.databases import (
     ENGINES,
     Ask,
     average,
+    check_cells,
     check_ranks,
     columns_of_every_kind,
     command,
@@ -168,13 +168,7 @@ X = "(VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null)) AS t (id, x)"
     ],
 )
 def test_postgresqls_types_are_ranked_or_refused(ask: Ask, cells: list[str], expected: Any) -> None:
-    query = f"SELECT * FROM {X.format(*cells)}"
-    if isinstance(expected, str):
-        assert refusal(lambda: ask(query, missing="drop_rows")).startswith(expected)
-    else:
-        found = average(ask(query, missing="middle"))[0]
-        known = [value for value, cell in zip(found, cells, strict=False) if "NaN" not in cell]
-        assert rankdata(known).tolist() == expected
+    check_cells(ask, f"SELECT * FROM {X.format(*cells)}", cells, expected)
 
 
 def test_ids_of_postgresql_are_text_whole_numbers_and_dates(ask: Ask, server: str) -> None:
@@ -244,12 +238,10 @@ def test_a_connection_is_closed_where_it_cannot_be_used(ask: Ask, monkeypatch: p
     ],
 )
 def test_duckdbs_types_are_ranked_or_refused(cells: list[str], expected: Any) -> None:
-    asked = Query(query=f"SELECT * FROM {X.format(*cells)} WHERE id < 'd'")
-    if isinstance(expected, str):
-        with pytest.raises(TableError, match=expected):
-            read_table("B", asked, TableKeys(missing="drop_rows"))
-    else:
-        assert average(read_table("B", asked, TableKeys()))[0] == expected
+    def ask(query: str, **keys: Any) -> Table:
+        return read_table("B", Query(query=query), TableKeys.model_validate(keys))
+
+    check_cells(ask, f"SELECT * FROM {X.format(*cells)} WHERE id < 'd'", cells, expected)
 
 
 def test_ids_of_128_bits_and_of_types_that_are_no_ids() -> None:

@@ -170,12 +170,3 @@ def test_which_rows_are_repeated(ids: list[str], start: int) -> None:
     counts = Counter(ids)
     assert all_copies.tolist() == [counts[one] > 1 for one in ids]
     assert later.tolist() == [one in ids[:row] for row, one in enumerate(ids)]
-
-
-def test_which_of_more_than_a_million_rows_are_repeated() -> None:
-    """They are looked at by their last byte, a part at a time."""
-    numbers = np.random.default_rng(1).integers(0, 700_000, (1 << 20) + 7)
-    all_copies, later = row_ids.repeated(pa.array(numbers).cast(pa.large_string()), Memory())
-    _, first, its, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
-    assert np.array_equal(all_copies, counts[its] > 1)
-    assert np.array_equal(later, first[its] != np.arange(numbers.size))

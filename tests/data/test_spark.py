@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +17,7 @@ from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.databases import connect
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import TableError
-from support.databases import ADDRESS, Ask, average, check_ranks, columns_of_every_kind, refusal
+from support.databases import ADDRESS, Ask, average, check_cells, check_ranks, columns_of_every_kind, refusal
 from support.spark import spark
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("spark")]
@@ -99,13 +98,7 @@ X = "VALUES ('a', {}), ('b', {}), ('c', {}), ('d', null) AS t (id, x)"
     ],
 )
 def test_sparks_types_are_ranked_or_refused(ask: Ask, cells: list[str], expected: Any) -> None:
-    query = f"SELECT * FROM {X.format(*cells)}"
-    if isinstance(expected, str):
-        assert refusal(lambda: ask(query, missing="drop_rows")).startswith(expected)
-    else:
-        ranks = average(ask(query, missing="middle"))[0]
-        known = [rank for rank, cell in zip(ranks, cells, strict=False) if "NaN" not in cell]
-        assert pd.Series(known).rank().tolist() == expected
+    check_cells(ask, f"SELECT * FROM {X.format(*cells)}", cells, expected)
 
 
 def test_blanks_that_fill_char_are_no_part_of_an_id(ask: Ask) -> None:

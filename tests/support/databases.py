@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -184,6 +185,17 @@ def refusal(ask: Callable[[], Any]) -> str:
     start = f"B: the database of env:{ADDRESS}: "
     assert str(caught.value).startswith(start)
     return str(caught.value).removeprefix(start)
+
+
+def check_cells(ask: Callable[..., Table], query: str, cells: Sequence[str], expected: Any) -> None:
+    """Expect the ranks of a query's column x, whose NaN are missing, or the beginning of a refusal."""
+    if isinstance(expected, str):
+        with pytest.raises(TableError, match=re.escape(expected)):
+            ask(query, missing="drop_rows")
+    else:
+        ranks = average(ask(query, missing="middle"))[0]
+        present = [rank for rank, cell in zip(ranks, cells, strict=False) if "NaN" not in cell]
+        assert rankdata(present).tolist() == expected
 
 
 def average(table: Table) -> list[list[float]]:
