@@ -21,9 +21,9 @@ TABLE = pa.table({"id": ["a", "b", "c"], "x": [1, 2, 3], "y": [0.5, 0.25, -1000.
 
 
 def check(source: Any, **settings: Any) -> None:
-    found = read(source, **settings)
-    assert (found.ids.to_pylist(), found.features) == (["a", "b", "c"], ("x", "y"))
-    assert [column.tolist() for column in columns(found)] == [[1, 2, 3], [0.5, 0.25, -1000.0]]
+    table = read(source, **settings)
+    assert (table.ids.to_pylist(), table.features) == (["a", "b", "c"], ("x", "y"))
+    assert [column.tolist() for column in columns(table)] == [[1, 2, 3], [0.5, 0.25, -1000.0]]
 
 
 WRITERS = {
@@ -49,7 +49,7 @@ def test_every_format_is_read_by_its_name(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.feather"])
 @pytest.mark.parametrize("cut", [0, 3, 40])
-def test_a_file_that_is_not_whole(name: str, cut: int, tmp_path: Path) -> None:
+def test_a_truncated_file_is_refused(name: str, cut: int, tmp_path: Path) -> None:
     WRITERS[name](tmp_path / name)
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[:cut])
@@ -64,17 +64,14 @@ def test_a_file_that_is_not_whole(name: str, cut: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "dialect"),
     [
-        (GOOD.replace(",", ";"), {"delimiter": ";"}),
         (GOOD.replace(",", ";").replace(".", ","), {"delimiter": ";", "decimal": ","}),
         (GOOD.replace(",", "|"), {"delimiter": "|"}),
-        (GOOD.replace("0.25", '"0,25"'), {"decimal": ","}),
+        (GOOD.replace("0.25", '"0,25"').replace("0.5", '"0,5"'), {"decimal": ","}),
         (GOOD, {"encoding": "cp1252"}),
         (GOOD, {"encoding": "UTF8"}),
     ],
 )
 def test_dialects(csv: Any, content: str, dialect: dict[str, str]) -> None:
-    if dialect.get("decimal") and "delimiter" not in dialect:
-        content = content.replace("0.5", '"0,5"')
     check(csv(content), csv=dialect)
 
 
@@ -86,9 +83,8 @@ def test_encodings(csv: Any, encoding: str, blocks: Any) -> None:
     content = f'id,"x{text}"\n"{text}""1",1\n{text},2\nc,3\n'.encode(encoding)
     for block in (csv_text.BLOCK, 64):
         blocks(block)
-        found = read(csv(content), csv={"encoding": encoding})
-        assert found.ids.to_pylist() == [f'{text}"1', text, "c"]
-        assert found.features == (f"x{text}",)
+        table = read(csv(content), csv={"encoding": encoding})
+        assert (table.ids.to_pylist(), table.features) == ([f'{text}"1', text, "c"], (f"x{text}",))
 
 
 SET = "set csv.encoding to its encoding"
@@ -96,7 +92,7 @@ LATIN = "id,x,y\na,1,1\nb,2,2\nSECRET\xe9,3,3\n".encode("latin-1")
 
 
 @pytest.mark.parametrize(
-    ("content", "encoding", "said"),
+    ("content", "encoding", "error"),
     [
         (LATIN, "utf-8", f"it is not UTF-8 text, in line 4 of the file: {SET}, such as cp1252"),
         (LATIN.replace(b"3,3", b"3"), "utf-8", "it is not UTF-8 text, in line 4 of the file"),
@@ -109,8 +105,8 @@ LATIN = "id,x,y\na,1,1\nb,2,2\nSECRET\xe9,3,3\n".encode("latin-1")
         (b"id,x\na,\\ud800\n", "raw_unicode_escape", "it is not RAW_UNICODE_ESCAPE text"),
     ],
 )
-def test_another_encoding_is_refused(csv: Any, content: bytes, encoding: str, said: str) -> None:
-    assert said in refusal(csv(content), csv={"encoding": encoding})
+def test_another_encoding_is_refused(csv: Any, content: bytes, encoding: str, error: str) -> None:
+    assert error in refusal(csv(content), csv={"encoding": encoding})
 
 
 @pytest.mark.parametrize("pad", range(4))
@@ -123,9 +119,9 @@ def test_a_block_may_end_inside_a_character(csv: Any, pad: int, blocks: Any) -> 
 def test_rows_in_many_blocks(csv: Any, blocks: Any) -> None:
     blocks(64)
     lines = "".join(f'"r,""{row}",{row},{row / 2}\n' for row in range(200))
-    found = read(csv("id,x,y\n" + lines))
-    assert found.ids.to_pylist() == [f'r,"{row}' for row in range(200)]
-    assert found.column(0).tolist() == list(range(200))
+    table = read(csv("id,x,y\n" + lines))
+    assert table.ids.to_pylist() == [f'r,"{row}' for row in range(200)]
+    assert table.column(0).tolist() == list(range(200))
     assert read(csv("id,x,y\n" + lines), rows=150).n == 150
     bad = lines + "SECRET,1\n" + lines.replace("r,", "s,") + "b,1,2,3\n"
     assert refusal(csv("id,x,y\n" + bad)) == (
@@ -150,9 +146,9 @@ def test_part_files_are_one_table(tmp_path: Path) -> None:
         pa.feather.write_feather(part, tmp_path / "arrow" / f"{name}.arrow")
         pa_csv.write_csv(part, tmp_path / "csv" / f"{name}.csv")
     for end in ("parquet", "csv", "arrow"):
-        found = read(tmp_path / end)
-        assert found.ids.to_pylist() == ["b", "c", "a"]
-        assert [column.tolist() for column in columns(found)] == [[2, 3, 1], [0.25, -1000.0, 0.5]]
+        table = read(tmp_path / end)
+        assert table.ids.to_pylist() == ["b", "c", "a"]
+        assert [column.tolist() for column in columns(table)] == [[2, 3, 1], [0.25, -1000.0, 0.5]]
 
 
 def test_a_folder_of_csv_is_typed_as_a_whole(tmp_path: Path) -> None:
@@ -164,7 +160,7 @@ def test_a_folder_of_csv_is_typed_as_a_whole(tmp_path: Path) -> None:
     assert refusal(tmp_path).startswith("column 'x': 1 non-numeric value, the first in data row 3; if such")
 
 
-def test_folders_that_are_no_table(tmp_path: Path) -> None:
+def test_folders_that_do_not_hold_one_table_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path) == "it is a folder without part files"
     (tmp_path / "README.md").write_text(GOOD)
     assert refusal(tmp_path).startswith("README.md ends in '.md'")
@@ -172,10 +168,10 @@ def test_folders_that_are_no_table(tmp_path: Path) -> None:
     pq.write_table(TABLE, tmp_path / "a.parquet")
     pq.write_table(TABLE.select(["id", "y", "x"]), tmp_path / "b.parquet")
     assert refusal(tmp_path) == "a.parquet and b.parquet do not have the same columns in the same order"
-    others = TABLE.set_column(0, "id", pa.array(["d", "e", "f"]))
-    pq.write_table(others.set_column(1, "x", pa.array([1.5, 2, 3])), tmp_path / "b.parquet")
+    part = TABLE.set_column(0, "id", pa.array(["d", "e", "f"]))
+    pq.write_table(part.set_column(1, "x", pa.array([1.5, 2, 3])), tmp_path / "b.parquet")
     assert "column 'x': its type in b.parquet differs from the other files" in refusal(tmp_path)
-    pq.write_table(others.set_column(1, "x", pa.nulls(3)), tmp_path / "b.parquet")
+    pq.write_table(part.set_column(1, "x", pa.nulls(3)), tmp_path / "b.parquet")
     assert refusal(tmp_path).startswith("column 'x': 3 missing values, the first in data row 4")
     (tmp_path / "c").mkdir()
     assert refusal(tmp_path) == (
@@ -195,13 +191,13 @@ def test_ids_in_the_index_of_a_frame() -> None:
     assert "reset_index" not in refusal(data, id="ident")
 
 
-def test_a_file_that_changes_while_it_is_used(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_used_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     many = pd.DataFrame({"id": [f"SECRET{i}" for i in range(5000)], "x": [i * 0.37 for i in range(5000)]})
     many.to_parquet(path)
-    found = read(path)
+    table = read(path)
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 20000)
     with pytest.raises(TableError, match="column 'x' changed while the table was used"):
-        found.column(0)
+        table.column(0)

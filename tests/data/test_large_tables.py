@@ -51,7 +51,7 @@ def long_columns() -> list[np.ndarray]:
 @pytest.mark.parametrize("gaps", [0, 0.3, 1])
 def test_ranks_in_buckets_are_scipys_with_ties_and_gaps(gaps: float, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = np.random.default_rng(2).random(N) < gaps
-    masked = [np.ma.masked_array(one, missing) if gaps else one for one in long_columns()]
+    masked = [np.ma.masked_array(column, missing) if gaps else column for column in long_columns()]
     at_once = rank_columns(masked)
     monkeypatch.setattr(ranking, "BUCKET", 100)
     monkeypatch.setattr(ranking, "_BLOCK", 37)
@@ -60,9 +60,9 @@ def test_ranks_in_buckets_are_scipys_with_ties_and_gaps(gaps: float, monkeypatch
         expected = np.zeros(N)
         expected[~missing] = 2 * rankdata(column[~missing]) - ((~missing).sum() + 1)
         assert in_buckets.matrix[i].tolist() == at_once.matrix[i].tolist() == expected.tolist()
-        one, other = in_buckets.groups[i], at_once.groups[i]
-        assert (one.how_many, one.gaps) == (other.how_many, other.gaps)
-        assert one.skewness == pytest.approx(other.skewness, rel=1e-9, abs=1e-9)
+        groups, expected_groups = in_buckets.groups[i], at_once.groups[i]
+        assert (groups.how_many, groups.gaps) == (expected_groups.how_many, expected_groups.gaps)
+        assert groups.skewness == pytest.approx(expected_groups.skewness, rel=1e-9, abs=1e-9)
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def test_a_table_in_files_is_read_as_one_in_memory(end: str, tmp_path: Path, req
     request.getfixturevalue("nothing_fits")
     table = read(file, **KEYS)
     assert (table.ids.to_pylist(), table.cautions) == (usual.ids.to_pylist(), usual.cautions)
-    for one, other in zip(columns(table), columns(usual), strict=True):
-        assert one.tolist() == other.tolist()
+    for column, expected in zip(columns(table), columns(usual), strict=True):
+        assert column.tolist() == expected.tolist()
     assert isinstance(table.ranks().matrix, np.memmap)
     assert np.array_equal(table.ranks().matrix, usual.ranks().matrix)
     assert table.take(rows).ids.to_pylist() == usual.take(rows).ids.to_pylist()
@@ -116,11 +116,11 @@ def test_a_table_in_files_is_read_as_one_in_memory(end: str, tmp_path: Path, req
 
 def test_duplicate_ids_are_found_among_many(nothing_fits: None) -> None:
     numbers = np.random.default_rng(1).integers(0, 700, 1000)
-    texts = pa.array([f"{'x' * (one % 20)}{one}" for one in numbers], pa.large_string())
+    texts = pa.array([f"{'x' * (number % 20)}{number}" for number in numbers], pa.large_string())
     all_copies, later = ids.repeated(texts, Memory())
-    _, first, its, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
-    assert np.array_equal(all_copies, counts[its] > 1)
-    assert np.array_equal(later, first[its] != np.arange(numbers.size))
+    _, first, places, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
+    assert np.array_equal(all_copies, counts[places] > 1)
+    assert np.array_equal(later, first[places] != np.arange(numbers.size))
     assert (
         ids.join(["a", "b"], [texts, texts], Memory())[7].as_py() == 2 * f"{len(texts[7].as_py())}:{texts[7]}"
     )
@@ -142,7 +142,7 @@ def test_folders_named_key_value_give_a_column(tmp_path: Path) -> None:
     for end in ("csv", "parquet"):
         table = read(tmp_path / end, encode={"grade": ["low", "a b"]}, missing="drop_rows")
         assert table.features == ("x", "year", "grade")
-        assert [one.tolist() for one in columns(table)] == [
+        assert [column.tolist() for column in columns(table)] == [
             [*range(6)],
             [2023] * 3 + [2024] * 3,
             [0] * 3 + [1] * 3,

@@ -29,10 +29,10 @@ def sources(csv: Any, parquet: Any) -> list[Any]:
 
 def test_incomplete_rows_are_left_out(csv: Any, parquet: Any) -> None:
     for source in sources(csv, parquet):
-        found = read(source, missing="drop_rows")
-        assert found.ids.to_pylist() == ["a", "d", "e"]
-        assert [column.tolist() for column in columns(found)] == [[1, 4, 5], [0.5, 3.5, 4.5], [5, 2, 1]]
-        assert found.cautions == (
+        table = read(source, missing="drop_rows")
+        assert table.ids.to_pylist() == ["a", "d", "e"]
+        assert [column.tolist() for column in columns(table)] == [[1, 4, 5], [0.5, 3.5, 4.5], [5, 2, 1]]
+        assert table.cautions == (
             "left out: 2 of 5 rows (40.0 %) with a missing value, in 'x' 20.0 %, 'y' 20.0 %; only 1 if you "
             "exclude 'x'; missing: middle keeps them",
         )
@@ -40,19 +40,15 @@ def test_incomplete_rows_are_left_out(csv: Any, parquet: Any) -> None:
         assert "2 bad columns" in refusal(source)
 
 
-def test_a_column_without_any_value_is_an_error_also_where_rows_go(csv: Any) -> None:
-    lines = "id,x,y\na,,1\nb,,2\nc,,3\n"
-    assert "all 3 values are missing" in refusal(csv(lines), missing="drop_rows")
-
-
 def test_other_problems_stay_errors(csv: Any) -> None:
-    lines = "id,x,y\na,,inf\nb,2,2\nc,SECRET,3\nd,4,4\n"
+    lines = "id,x,y,z\na,,inf,\nb,2,2,\nc,SECRET,3,\nd,4,4,\n"
     text = refusal(csv(lines), missing="drop_rows")
     assert text.splitlines()[1:] == [
         "  column 'x': 1 non-numeric value, the first in data row 3"
         "; if such a cell stands for a missing value, list it under missing_values",
         "  column 'y': 1 infinite value, the first in data row 1; if they mean missing values, list inf or "
         "-inf under missing_values, else leave those rows out",
+        "  column 'z': all 4 values are missing",
     ]
 
 
@@ -72,49 +68,49 @@ def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
     table = frame(rng.normal(size=1000), **{f"c{i}": rng.normal(size=1000) for i in range(12)})
     for i in range(12):
         table.loc[rng.choice(1000, 20, replace=False), f"c{i}"] = np.nan
-    (said,) = read(table, missing="drop_rows").cautions
-    kept = len(table.dropna())
-    assert f"left out: {1000 - kept} of 1,000 rows ({(1000 - kept) / 10:.1f} %)" in said
-    assert "'c0' 2.0 %" in said
-    assert "and 2 more" in said
+    (caution,) = read(table, missing="drop_rows").cautions
+    incomplete = 1000 - len(table.dropna())
+    assert f"left out: {incomplete} of 1,000 rows ({incomplete / 10:.1f} %)" in caution
+    assert "'c0' 2.0 %" in caution
+    assert "and 2 more" in caution
     table.loc[:299, "c3"] = np.nan
     table.loc[200:399, "c7"] = np.nan
-    (said,) = read(table, missing="drop_rows").cautions
-    assert "in 'c3' 3" in said
-    lost = [1000 - len(table.drop(columns=out).dropna()) for out in (["c3"], ["c3", "c7"])]
-    assert f"; only {lost[0]} if you exclude 'c3', {lost[1]} if also 'c7'" in said
+    (caution,) = read(table, missing="drop_rows").cautions
+    assert "in 'c3' 3" in caution
+    incomplete, fewer = (1000 - len(table.drop(columns=out).dropna()) for out in (["c3"], ["c3", "c7"]))
+    assert f"; only {incomplete} if you exclude 'c3', {fewer} if also 'c7'" in caution
 
 
 # ---- the middle, and flags
 
 
 @settings(max_examples=40)
-@given(st.lists(st.one_of(st.none(), st.integers(-4, 4)), min_size=3, max_size=12))
+@given(st.lists(st.one_of(st.none(), st.integers(0, 4)), min_size=3, max_size=12))
 def test_a_missing_cell_is_in_the_middle_of_the_others_ranks(cells: list[int | None]) -> None:
     values = pd.Series(cells, dtype="float64")
     if values.isna().all():
         return
-    found = read(frame(values), missing="middle", missing_flags=True)
-    ranks, present = found.ranks(), int(values.notna().sum())
+    table = read(frame(values), missing="middle", missing_flags=True)
+    ranks, present = table.ranks(), int(values.notna().sum())
     assert ranks.matrix[0].tolist() == (2 * values.rank() - present - 1).fillna(0).tolist()
     assert ranks.tie_terms[0] == total(len(cells)) - int(np.square(ranks.matrix[0], dtype=np.int64).sum())
     assert ranks.skewness[0] == pytest.approx(skew(ranks.matrix[0]) if ranks.matrix[0].any() else 0)
     assert ranks.gaps[0] == (len(cells) - present) / len(cells)
     assert ranks.two_values[0] == (values.nunique() == 2 and present == len(cells))
     assert ranks.constant[0] == (values.nunique() == 1)
-    assert found.n == len(cells)
+    assert table.n == len(cells)
     if values.isna().any():
-        assert found.features == ("x", "x is missing")
-        assert found.column(1).tolist() == values.isna().astype(int).tolist()
-        assert "weakens correlations" in found.cautions[0]
+        assert table.features == ("x", "x is missing")
+        assert table.column(1).tolist() == values.isna().astype(int).tolist()
+        assert "weakens correlations" in table.cautions[0]
     else:
-        assert (found.features, found.cautions) == (("x",), ())
+        assert (table.features, table.cautions) == (("x",), ())
 
 
 def test_cells_are_ranked_among_those_that_the_rows_used_have() -> None:
-    found = read(frame([1, None, 100, 101, 102], y=[1, 2, 3, 4, 5]), missing="middle")
-    assert found.take(np.array([0, 1, 2])).ranks().matrix[0].tolist() == [-1, 0, 1]
-    assert found.ranks().matrix[0].tolist() == [-3, 0, -1, 1, 3]
+    table = read(frame([1, None, 100, 101, 102], y=[1, 2, 3, 4, 5]), missing="middle")
+    assert table.take(np.array([0, 1, 2])).ranks().matrix[0].tolist() == [-1, 0, 1]
+    assert table.ranks().matrix[0].tolist() == [-3, 0, -1, 1, 3]
     nothing = read(frame([1, None, None], y=[1, 2, 3]), missing="middle").take(np.array([1, 2])).ranks()
     assert (nothing.constant, nothing.gaps.tolist()) == ((True, False), [1, 0])
     assert nothing.matrix.tolist() == [[0, 0], [-1, 1]]
@@ -137,13 +133,11 @@ def test_flags_may_be_excluded_and_are_no_other_column() -> None:
         ([-999, -999, -998, 1, 500], "-999 (2 cells) and -998 (1 cell)"),
         ([98, 98, 99, 99, 1, 2, 5], "98 (2 cells) and 99 (2 cells)"),  # each hides the other
         ([97, 98, 99, 99, 1, 2, 5], "97 (1 cell) and 98 (1 cell) and 99 (2 cells)"),
-        ([-9, -9, -8, -8, 0, 1, 2, 3], "-9 (2 cells) and -8 (2 cells)"),
         ([-1, -1, 50, 60, 70], "-1 (2 cells)"),
         ([-1, -1, 4, 5, 6, 7, 8, 9, 9], "-1 (2 cells)"),
         ([-1, -1, 0, 1, 1], ""),  # a sign
         ([-1, -1, -2, -3, -40, 5, 6], ""),
         ([99, 99, 1, 2, 70], ""),  # not apart from the others
-        ([9, 9, 1, 2, 3], "9 (2 cells)"),
         ([9, 9, 1, 5, 3], ""),
         ([0, 0, 0, 170, 180, 190, 175], "0 (3 cells)"),
         ([0, 0, 0, 1, 2, 190, 175], ""),
@@ -173,11 +167,11 @@ def test_what_looks_like_a_code_is_ranked_with_a_warning(values: list[Any], code
     places = np.unique(values, return_inverse=True)[1]
     assert rankdata(table.column(0)).tolist() == rankdata(places).tolist()
     if code:
-        listed = {"x": [one.split(" (")[0] for one in code.split(" and ")], "y": ["77"]}
-        without = read(source, missing_values=listed, missing="middle")
-        assert not any("a code" in caution for caution in without.cautions)
-        assert any("lists values that no cell has: '77'" in caution for caution in without.cautions)
-        assert without.column(1).tolist() == [*range(1, len(values) + 1)]
+        listed = {"x": [value.split(" (")[0] for value in code.split(" and ")], "y": ["77"]}
+        table = read(source, missing_values=listed, missing="middle")
+        assert not any("a code" in caution for caution in table.cautions)
+        assert any("lists values that no cell has: '77'" in caution for caution in table.cautions)
+        assert table.column(1).tolist() == [*range(1, len(values) + 1)]
 
 
 def test_missing_values_of_single_columns_are_numbers_and_days_as_they_are(csv: Any) -> None:

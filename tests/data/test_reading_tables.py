@@ -56,27 +56,18 @@ def test_csv_ids_stay_as_written(csv):
 @settings(max_examples=50)
 @given(
     st.lists(
-        st.tuples(
-            st.text(
-                st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6
-            ),
-            st.integers(-(2**63), 2**63 - 1),
-            st.floats(allow_nan=False, allow_infinity=False),
-        ),
+        st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=6),
         min_size=3,
         max_size=12,
-        unique_by=lambda row: row[0],
+        unique=True,
     ),
     st.sampled_from(["\n", "\r\n"]),
 )
-def test_csv_round_trip(tmp_path_factory, lines, newline):
+def test_ids_in_quotes_are_read_as_they_were_written(tmp_path_factory, ids, newline):
     path = tmp_path_factory.mktemp("csv") / "t.csv"
-    quoted = [f'"{i.replace(chr(34), chr(34) * 2)}",{whole},{real!r}' for i, whole, real in lines]
-    path.write_bytes(newline.join(["id,whole,real", *quoted, ""]).encode())
-    table = read(path)
-    assert table.ids.to_pylist() == [line[0] for line in lines]
-    assert table.column(0).tolist() == [line[1] for line in lines]
-    assert list(map(repr, table.column(1).tolist())) == [repr(line[2]) for line in lines]
+    quoted = [f'"{text.replace(chr(34), chr(34) * 2)}",1' for text in ids]
+    path.write_bytes(newline.join(["id,x", *quoted, ""]).encode())
+    assert read(path).ids.to_pylist() == ids
 
 
 def test_csv_excluded_columns_may_hold_anything(csv):

@@ -37,22 +37,26 @@ def test_too_few_rows(csv, parquet):
 
 
 def test_duplicate_ids(csv, parquet):
-    said = "column 'id': 2 duplicate ids, the first in data row 4, which repeats data row 2"
-    said += "; duplicates: drop leaves out all rows with such ids, under alignment: intersect"
-    said += "; duplicates: {COLUMN: sum} makes one row of them"
     ids = ["a", "SECRET", "c", "SECRET", "c"]
-    assert refusal(csv("id,x\n" + "".join(f"{i},1\n" for i in ids))) == said
-    assert refusal(parquet({"id": ids, "x": [1] * 5})) == said
-    assert refusal(pd.DataFrame({"id": ids, "x": [1] * 5})) == said
+    frame = pd.DataFrame({"id": ids, "x": [1] * 5})
+    for source in (csv(frame.to_csv(index=False)), parquet(pa.Table.from_pandas(frame)), frame):
+        assert refusal(source) == (
+            "column 'id': 2 duplicate ids, the first in data row 4, which repeats data row 2; duplicates: "
+            "drop leaves out all rows with such ids, under alignment: intersect; duplicates: {COLUMN: sum} "
+            "makes one row of them"
+        )
 
 
 def test_empty_ids(csv, parquet):
-    said = "column 'id': 2 empty ids, the first in data row 2; fill them in or remove the rows"
-    assert refusal(csv('id,x\na,1\n,2\nc,3\n"",4\n')) == said
-    assert refusal(parquet({"id": ["a", None, "c", ""], "x": [1] * 4})) == said
-    assert refusal(parquet({"id": [1, None, 3, None], "x": [1] * 4})) == said
-    assert refusal(pd.DataFrame({"id": ["a", None, "c", np.nan], "x": 1})) == said
-    assert refusal(pd.DataFrame({"id": pd.array([1, None, 3, None], "Int64"), "x": 1})) == said
+    for source in (
+        csv('id,x\na,1\n,2\nc,3\n"",4\n'),
+        parquet({"id": ["a", None, "c", ""], "x": [1] * 4}),
+        parquet({"id": [1, None, 3, None], "x": [1] * 4}),
+        pd.DataFrame({"id": ["a", None, "c", np.nan], "x": 1}),
+        pd.DataFrame({"id": pd.array([1, None, 3, None], "Int64"), "x": 1}),
+    ):
+        error = "column 'id': 2 empty ids, the first in data row 2; fill them in or remove the rows"
+        assert refusal(source) == error
 
 
 @pytest.mark.parametrize(
@@ -68,14 +72,14 @@ def test_empty_ids(csv, parquet):
     ],
 )
 def test_ids_that_are_not_ids(ids, kind):
-    said = f"column 'id': ids of type {kind}, neither text, whole numbers nor dates: cast them to text"
-    assert refusal(pd.DataFrame({"id": ids, "x": [1, 2, 3]})).startswith(said)
+    error = f"column 'id': ids of type {kind}, neither text, whole numbers nor dates: cast them to text"
+    assert refusal(pd.DataFrame({"id": ids, "x": [1, 2, 3]})).startswith(error)
 
 
 def test_a_notation_is_suggested_with_both_its_marks(csv):
     table = csv("id;x\na;1,234.5\nb;2,000.25\nc;7,111.75\n")
-    said = refusal(table, csv={"delimiter": ";", "decimal": ","})
-    assert "if they are numbers, set csv.thousands to ',' and csv.decimal to '.', as" in said
+    error = refusal(table, csv={"delimiter": ";", "decimal": ","})
+    assert "if they are numbers, set csv.thousands to ',' and csv.decimal to '.', as" in error
 
 
 def test_ids_of_several_python_types():
@@ -90,24 +94,24 @@ def test_a_nan_inside_an_arrow_column():
 
 
 def test_wholly_missing(csv, parquet):
-    said = "column 'x': all 3 values are missing"
-    assert refusal(csv("id,x\na,\nb,NA\nc,\n")) == said
-    assert refusal(parquet({"id": ["a", "b", "c"], "x": pa.nulls(3)})) == said
-    assert refusal(parquet({"id": ["a", "b", "c"], "x": pa.nulls(3, pa.int64())})) == said
-    for nothing in ([None] * 3, [np.nan] * 3, pd.array([None] * 3, "Int64"), pd.array([pd.NaT] * 3)):
-        assert refusal(frame(nothing)) == said
+    for source in (
+        csv("id,x\na,\nb,NA\nc,\n"),
+        parquet({"id": ["a", "b", "c"], "x": pa.nulls(3)}),
+        parquet({"id": ["a", "b", "c"], "x": pa.nulls(3, pa.int64())}),
+        *map(frame, ([None] * 3, [np.nan] * 3, pd.array([None] * 3, "Int64"), pd.array([pd.NaT] * 3))),
+    ):
+        assert refusal(source) == "column 'x': all 3 values are missing"
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "Float64", "double[pyarrow]"])
 def test_infinite_values(csv, dtype):
     data = frame([1.0, 2, np.inf, -np.inf]).astype({"x": dtype})
-    said = f"column 'x': 2 infinite values, the first in data row 3{INFINITE}"
-    assert refusal(data) == said
-    assert refusal(csv(data.to_csv(index=False))) == said
+    for source in (data, csv(data.to_csv(index=False))):
+        assert refusal(source) == f"column 'x': 2 infinite values, the first in data row 3{INFINITE}"
 
 
 @pytest.mark.parametrize(
-    ("cells", "what", "row", "hint"),
+    ("cells", "problem", "row", "hint"),
     [
         (["1", "SECRET", "3", "4 SECRET"], "2 non-numeric values", 2, ODD),
         (["1", "", "SECRET"], "1 non-numeric value", 3, ODD),
@@ -151,13 +155,13 @@ def test_infinite_values(csv, dtype):
         ),
     ],
 )
-def test_csv_cells_that_are_not_numbers(csv, cells, what, row, hint):
+def test_csv_cells_that_are_not_numbers(csv, cells, problem, row, hint):
     lines = "".join(f"r{i},{cell},7\n" for i, cell in enumerate(cells))
-    assert refusal(csv("id,x,y\n" + lines)) == f"column 'x': {what}, the first in data row {row}{hint}"
+    assert refusal(csv("id,x,y\n" + lines)) == f"column 'x': {problem}, the first in data row {row}{hint}"
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "error"),
     [
         (["p", "q", "p"], f"3 non-numeric values, the first in data row 1{ENCODE}"),
         *(
@@ -169,7 +173,7 @@ def test_csv_cells_that_are_not_numbers(csv, cells, what, row, hint):
         (pd.Series(["\ud800", "2", "3"], dtype=object), "text that is not valid Unicode"),
     ],
 )
-def test_frame_columns_that_are_not_numbers(values, said):
-    if isinstance(values, list) and len({type(one) for one in values}) > 1 and 1j not in values:
+def test_frame_columns_that_are_not_numbers(values, error):
+    if isinstance(values, list) and len({type(value) for value in values}) > 1 and 1j not in values:
         values = pd.Series(values, dtype=object)
-    assert refusal(frame(values)).startswith(f"column 'x': {said}")
+    assert refusal(frame(values)).startswith(f"column 'x': {error}")

@@ -38,7 +38,7 @@ def test_empty_file(csv, content):
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "error"),
     [
         ("b,2\nc,3\nd,4,5\n", "2 rows with too many or too few fields, the first in data row 2: 2 "),
         ("b,2,3,SECRET\nc,3,3\n", "1 row with too many or too few fields, the first in data row 2: 4 "),
@@ -46,14 +46,14 @@ def test_empty_file(csv, content):
         ("   \n", "1 row with too many or too few fields, the first in data row 2: 1 "),
     ],
 )
-def test_wrong_number_of_fields(csv, bad, said):
+def test_wrong_number_of_fields(csv, bad, error):
     head = "id,x,y\na,1,1\n"
-    assert refusal(csv(head + bad)) == said + "where the header has 3"
-    assert refusal(csv(head + bad), features=["x"]) == said + "where the header has 3"
+    assert refusal(csv(head + bad)) == error + "where the header has 3"
+    assert refusal(csv(head + bad), features=["x"]) == error + "where the header has 3"
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "error"),
     [
         ('b,"2,SECRET\nc,3,3\n', "a quote is not closed, in line 3 of the file"),
         ('b,"2"SECRET,3\n', "text after a closing quote, in line 3 of the file"),
@@ -62,10 +62,10 @@ def test_wrong_number_of_fields(csv, bad, said):
         ('"x\ny",2,SECRET"\n', "a quote inside an unquoted cell, in line 4 of the file"),
     ],
 )
-def test_broken_quotes(csv, bad, said, blocks):
+def test_broken_quotes(csv, bad, error, blocks):
     for block in (csv_text.BLOCK, 64, 65, 66, 67, 68, 69, 70):  # so that quotes are where one ends
         blocks(block)
-        assert refusal(csv("id,x,y\na,1,1\n" + bad)) == f"it is not a well-formed CSV file: {said}"
+        assert refusal(csv("id,x,y\na,1,1\n" + bad)) == f"it is not a well-formed CSV file: {error}"
 
 
 def test_lines_may_end_differently(csv):
@@ -96,11 +96,11 @@ def test_parquet_text_that_is_not_utf8(parquet):
 
 
 def test_a_missing_header_line_is_not_quoted(csv):
-    said = refusal(csv("SECRET007,0.5,3\nSECRET008,0.25,4\nSECRET009,0.75,5\n"))
+    error = refusal(csv("SECRET007,0.5,3\nSECRET008,0.25,4\nSECRET009,0.75,5\n"))
     numbers = "2 of the 3 column names are numbers: is the header line missing?"
-    assert said == f"id: there is no column 'id'; {numbers}"
-    said = refusal(csv("SECRET007,5,5\nSECRET008,6,7\n"))
-    assert said.endswith("column 3, with the name of column 2: is the header line missing?")
+    assert error == f"id: there is no column 'id'; {numbers}"
+    error = refusal(csv("SECRET007,5,5\nSECRET008,6,7\n"))
+    assert error.endswith("column 3, with the name of column 2: is the header line missing?")
 
 
 @pytest.mark.parametrize("mark", [";", "\t", "|"])
@@ -124,18 +124,17 @@ def test_columns_without_a_name_are_left_out_with_a_warning(csv, parquet):
 
 
 def test_duplicate_names(csv, parquet):
-    said = (
-        "1 column with the name of an earlier column; the first is column 4, with the name of column 2: 'x'"
-    )
-    assert refusal(csv("id,x,y,x\na,1,1,1\n")) == said
-    assert refusal(csv("id,x,y,x\na,1,1,1\n"), features=["y"]) == said
     twice = pa.Table.from_arrays([pa.array([1, 2, 3])] * 4, names=["id", "x", "y", "x"])
-    assert refusal(parquet(twice)) == said
-    assert refusal(frame([1, 2, 3], y=1, z=1).set_axis(["id", "x", "y", "x"], axis=1)) == said
+    data = frame([1, 2, 3], y=1, z=1).set_axis(["id", "x", "y", "x"], axis=1)
+    for source in (csv("id,x,y,x\na,1,1,1\n"), parquet(twice), data):
+        assert refusal(source, features=["y"]) == (
+            "1 column with the name of an earlier column; the first is column 4, with the name of column 2: "
+            "'x'"
+        )
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("keys", "error"),
     [
         ({"id": "ID"}, "id: there is no column 'ID'; did you mean 'id'?"),
         (
@@ -152,10 +151,10 @@ def test_duplicate_names(csv, parquet):
         ({"exclude": ["age", "blood_pressure"]}, "no feature column is left beside the id column 'id'"),
     ],
 )
-def test_columns_asked_for(csv, asked, said):
+def test_columns_asked_for(csv, keys, error):
     data = pd.DataFrame({"id": ["a", "b", "c"], "blood_pressure": [1, 2, 3], "age": [3, 1, 2]})
-    assert refusal(data, **asked) == said
-    assert refusal(csv(data.to_csv(index=False)), **asked) == said
+    assert refusal(data, **keys) == error
+    assert refusal(csv(data.to_csv(index=False)), **keys) == error
 
 
 def test_excluding_the_id_changes_nothing(csv):
