@@ -20,9 +20,8 @@ def comparable(plan: Plan, source: str) -> bool:
     Both sides are adjusted for the same columns, or one side or none is. After different adjustments
     independent columns can be related.
     """
-    of_each = covariates(plan)
-    here, there = ({*of_each[name]} for name in (source, plan.parties.target.name))
-    return here == there or not here or not there
+    of_source, of_target = ({*covariates(plan)[name]} for name in (source, plan.parties.target.name))
+    return of_source == of_target or not of_source or not of_target
 
 
 def in_words(plan: Plan) -> str:
@@ -31,36 +30,37 @@ def in_words(plan: Plan) -> str:
     for owner, names in covariates(plan).items():
         if names:
             owners.setdefault(names, []).append(printable(owner))
-    said = [f"for {', '.join(map(printable, names))} at {' and '.join(who)}" for names, who in owners.items()]
-    return f"adjusted {' and '.join(said)}" if said else ""
+    parts = [
+        f"for {', '.join(map(printable, names))} at {' and '.join(who)}" for names, who in owners.items()
+    ]
+    return f"adjusted {' and '.join(parts)}" if parts else ""
 
 
 def warnings(plan: Plan, n: int) -> list[str]:
     """Return what a reader of adjusted numbers must know."""
     if not (adjusted := in_words(plan)):
         return []
-    of_each = covariates(plan)
-    said = list[str]()
-    target = plan.parties.target.name
-    for source in (one.name for one in plan.parties.sources if not comparable(plan, one.name)):
+    names, target = covariates(plan), plan.parties.target.name
+    sentences = list[str]()
+    for source in (source.name for source in plan.parties.sources if not comparable(plan, source.name)):
         lists = " and ".join(
-            f"{printable(owner)} adjusts for {', '.join(map(printable, of_each[owner]))}"
+            f"{printable(owner)} adjusts for {', '.join(map(printable, names[owner]))}"
             for owner in (source, target)
         )
-        said.append(
+        sentences.append(
             f"nothing is tested between {printable(source)} and {printable(target)}: {lists}, and features "
             "adjusted for different columns can be related without a reason. If these columns are the same, "
             "give them the same names"
         )
     if n >= _MANY:
-        said.append(
+        sentences.append(
             f"features are {adjusted}, by smooth curves of ranks. What these miss of the covariates' "
             f"influence stays, and with {n:,} rows small p-values can come from it: docs/adjusting.md"
         )
     differ = plan.alignment != "same" or plan.rows is not None
     if differ and plan.results.precision != "exact":
-        said.append(
+        sentences.append(
             "features are adjusted by a fit to each party's whole table, not to the rows used: where these "
             "differ from the table, confounding may be left"
         )
-    return said
+    return sentences

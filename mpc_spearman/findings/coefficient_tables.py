@@ -15,7 +15,7 @@ from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, nominal_columns
 from mpc_spearman.findings.sections import RATE
 from mpc_spearman.findings.strengths import Strengths
-from mpc_spearman.findings.tables import Form, Labels, Numbers, source_features, target_features
+from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics import estimators, reading
 from mpc_spearman.statistics import mean_squares as squares_of
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
@@ -26,25 +26,16 @@ from mpc_spearman.statistics.rank_ranges import difference_variances
 from mpc_spearman.statistics.shrinkage import best_guesses
 from mpc_spearman.statistics.strengths import pvalues as strength_pvalues
 
-_ENDS = ("low", "high")
 #: What messages say of columns, by the end of the names of numbers.
 _OF_COLUMNS = tuple(field.name for field in fields(Columns))
 
 
-def _all_features(labels: Labels, target: str) -> Sequence[Any]:
-    return [*labels.sources, *((target, name) for name in labels.target)]
-
-
-def _with_ends(labels: Labels, target: str) -> Sequence[Any]:
-    return [(*row, end) for row in labels.sources for end in _ENDS]
-
-
 def _matrix(words: str, pair: str, file: str = "") -> Form:
-    return Form(words, file, rows=source_features, pair=(pair,))
+    return Form(words, file, pair=(pair,))
 
 
 def _of_features(words: str, file: str, **columns: Any) -> Form:
-    return Form(words, file, ("party", "feature"), columns, _all_features)
+    return Form(words, file, columns=columns, every_feature=True)
 
 
 class CoefficientTables(Strengths):
@@ -57,7 +48,7 @@ class CoefficientTables(Strengths):
         "pvalues": _matrix("p-values", "p"),
         "qvalues": _matrix("q-values", "q"),
         "intervals": Form(
-            "confidence intervals", "", ("party", "feature", "bound"), None, _with_ends, pair=_ENDS
+            "confidence intervals", index=("party", "feature", "bound"), pair=("low", "high")
         ),
         "columns": _of_features(
             "columns' ties", "columns.csv",
@@ -70,7 +61,7 @@ class CoefficientTables(Strengths):
         **Strengths.tables,
         "estimators": Form(
             "strengths under both estimators", "estimators.csv", ("feature",),
-            {"tie_corrected": float, "paper": float}, target_features, coordinator="they reveal all ties",
+            {"tie_corrected": float, "paper": float}, coordinator="they reveal all ties",
         ),
     }  # fmt: skip
 
@@ -82,7 +73,7 @@ class CoefficientTables(Strengths):
             )
             for side in ("source", "target")
         )
-        described = column_table(_all_features(labels, copy.target), columns)
+        described = column_table(labels.every_feature(copy.target), columns)
         rows: Any = described.index[: len(labels.sources)]
         rows = rows.remove_unused_levels()
         features = pd.Index(list(labels.target), dtype="object")
@@ -122,9 +113,8 @@ class CoefficientTables(Strengths):
         q = qvalues(p, tests)
         selected = (q <= RATE) & ~weakened_pairs(derived.get("ranges"), *rho.shape)
         ends = np.stack(selected_intervals(rho, pairs, selected, self.plan.confidence, tests), axis=1)
-        bounds = pd.MultiIndex.from_tuples(
-            [(*row, end) for row in matrix.index for end in _ENDS], names=["party", "feature", "bound"]
-        )
+        form = self.tables["intervals"]
+        bounds: Any = pd.MultiIndex.from_tuples(form.rows(self.labels, "") or (), names=form.index)
         derived |= {
             "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
             "intervals": pd.DataFrame(ends.reshape(-1, matrix.shape[1]), bounds, matrix.columns),
@@ -164,7 +154,7 @@ class CoefficientTables(Strengths):
             rows: pd.DataFrame = pd.concat([part.held[name] for part in parts if name in part.held])
             return rows[~rows.index.duplicated()]
 
-        there = {name for part in parts for name in part.held}
+        held = {name for part in parts for name in part.held}
         matrix, described = joined("coefficients"), joined("columns")
         of_target = described.index.get_level_values("party") == copy.target
         columns = pd.concat([described[~of_target], described[of_target]])
@@ -173,9 +163,9 @@ class CoefficientTables(Strengths):
             adjustment = joined("adjustment").reindex(columns.index)
             tables["adjustment"] = adjustment.fillna({"fitted": 0, "unequal": 1.0})
         # A run that used all rows of every table has no ranges: nothing is weakened in it.
-        if "ranges" in there:
+        if "ranges" in held:
             tables["ranges"] = joined("ranges").reindex(columns.index)
-        if "categories" in there:
+        if "categories" in held:
             tables["categories"] = joined("categories")
         plan, rho = copy.plan, matrix.to_numpy()
         if all("noise" in part.held for part in parts):
@@ -191,11 +181,11 @@ class CoefficientTables(Strengths):
         table, role = self.held["columns"], "source" if self.copy.role == "source" else "target"
         of_owner = table.index.get_level_values("party") == self.copy.party
         columns = self.described.at(np.flatnonzero(of_owner).tolist())
-        known: dict[str, Any] = {f"{role}_{name}": array for name, array in vars(columns).items()}
-        known[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[of_owner])
+        own_numbers: dict[str, Any] = {f"{role}_{name}": array for name, array in vars(columns).items()}
+        own_numbers[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[of_owner])
         if "ranges" in self.held:
-            known[f"{role}_ranges"] = self.held["ranges"]["range"][of_owner].to_numpy()
-        return super().shows({**numbers, **known})
+            own_numbers[f"{role}_ranges"] = self.held["ranges"]["range"][of_owner].to_numpy()
+        return super().shows({**numbers, **own_numbers})
 
     # --- what tests know
 

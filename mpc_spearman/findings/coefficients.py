@@ -46,10 +46,10 @@ class Coefficients(CoefficientTables):
         ranges = self.held.get("ranges")
         weakened = [] if ranges is None else [": ".join(label) for label in ranges.index[ranges["weakened"]]]
         return [
-            *(result_warnings.chosen("pairs", self.chosen, self.matrix.size) if self.chosen else []),
+            *result_warnings.chosen("pairs", self.chosen, self.matrix.size),
             *result_warnings.weakened(weakened),
             *result_warnings.pvalues(self.evidence),
-            *([result_warnings.noise("the coefficients")] if self.noise_ratio() > 1 else []),
+            *result_warnings.noise("the coefficients", self.noise_ratio()),
         ]
 
     def pairs(self) -> pd.DataFrame:
@@ -248,11 +248,11 @@ class Coefficients(CoefficientTables):
             between = f"{self._interval(low, high, q[row, column])}; " if q[row, column] <= RATE else ""
             return f"{text} ({between}q {chance(q[row, column])})"
 
-        whose = f"feature of {printable(self.copy.party)}" if self.own_rows else "source feature"
+        rows_are = f"feature of {printable(self.copy.party)}" if self.own_rows else "source feature"
         about = (
-            f"Rank correlation ρ of every {whose} (rows) with every feature of {printable(self.copy.target)} "
-            "(columns, in the order of the ranking). Underlined are the pairs that have a full point above. "
-            "Empty cells are undefined: one of the two columns is constant"
+            f"Rank correlation ρ of every {rows_are} (rows) with every feature of "
+            f"{printable(self.copy.target)} (columns, in the order of the ranking). Underlined are the pairs "
+            "that have a full point above. Empty cells are undefined: one of the two columns is constant"
             f"{_UNCHOSEN if self.chosen else ''}. Hover over a cell for its names and numbers."
         )
         labels = [(printable(" · ".join(row) if several else row[1]), row[0]) for row in sources]

@@ -102,16 +102,16 @@ def associations(copy: Copy, tables: Mapping[str, Any], pairs: Pairs) -> dict[st
     for source, target in product(sources, targets):
         if not (source.side.nominal or target.side.nominal):
             continue
-        both, block = source.side.nominal and target.side.nominal, np.ix_(source.places, target.places)
+        is_v, block = source.side.nominal and target.side.nominal, np.ix_(source.places, target.places)
         value, freedom, p = math.nan, 0, math.nan
         if rho[block].size and not np.isnan(rho[block]).any():
             related = association(
                 rho[block], noise[block], copy.n, source.side, target.side, on_inputs=on_inputs
             )
-            value = math.sqrt(max(0.0, related.square)) if both else related.square
+            value = math.sqrt(max(0.0, related.square)) if is_v else related.square
             # A single coefficient has a better test.
             freedom, p = related.freedom, related.p if rho[block].size > 1 else float(p_of_pairs[block][0, 0])
-        lines.append((source.party, source.name, target.name, "V" if both else "η²", value, freedom, p))
+        lines.append((source.party, source.name, target.name, "V" if is_v else "η²", value, freedom, p))
     table = pd.DataFrame(lines, columns=[*(NOMINAL.columns or ())][:-1])
     return {"nominal": table.assign(q=qvalues(table["p"].to_numpy()))}
 

@@ -13,7 +13,7 @@ from mpc_spearman.findings.adjustment import comparable, in_words
 from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.ranking import MEANS, RANKING, UNSEEN, Ranking, ranking_table
 from mpc_spearman.findings.sections import RATE, Section, Table, chance, differ, number, percent, with_error
-from mpc_spearman.findings.tables import Form, Labels, Numbers, series, target_features
+from mpc_spearman.findings.tables import Form, Labels, Numbers, series
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
@@ -37,7 +37,7 @@ class Strengths(Ranking):
         "ranking": Form("ranking", "ranking.csv", (), {**(RANKING.columns or {}), "strength": float}),
         "ranks": Form(
             "ranges of ranks", "ranks.csv", ("feature",),
-            {"first": int, "last": int, "p": float, "q": float, "guess": float}, target_features,
+            {"first": int, "last": int, "p": float, "q": float, "guess": float},
         ),
     }  # fmt: skip
     unmergeable = ""
@@ -178,10 +178,9 @@ class Strengths(Ranking):
         return Findings.precision(self)
 
     def warnings(self) -> list[str]:
-        chosen = self.chosen
         return [
-            *(result_warnings.chosen("features", chosen, len(self.held["strengths"])) if chosen else []),
-            *([result_warnings.noise("the strengths")] if self.noise_ratio() > 1 else []),
+            *result_warnings.chosen("features", self.chosen, len(self.held["strengths"])),
+            *result_warnings.noise("the strengths", self.noise_ratio()),
         ]
 
     def headline(self) -> str:

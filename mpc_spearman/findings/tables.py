@@ -27,19 +27,9 @@ class Labels:
     sources: Sequence[tuple[str, str]] = ()
     target: Sequence[str] = ()
 
-
-#: The rows of a table, from the labels of a result and the target's name; None for rows of its own.
-Rows = Callable[[Labels, str], Sequence[Any]] | None
-
-
-def source_features(labels: Labels, target: str) -> Sequence[Any]:
-    """Return a row for each feature of the sources."""
-    return labels.sources
-
-
-def target_features(labels: Labels, target: str) -> Sequence[Any]:
-    """Return a row for each feature of the target."""
-    return labels.target
+    def every_feature(self, target: str) -> list[tuple[str, str]]:
+        """Return all features as (party, feature), those of the party `target` last."""
+        return [*self.sources, *((target, name) for name in self.target)]
 
 
 @dataclass(frozen=True)
@@ -52,24 +42,35 @@ class Form:
         What sentences call it.
     file : str
         The CSV file that shows it to people; empty for none.
-    rows, index : function, tuple of str
-        What its rows are, and what names them; an empty `index` where they are numbered.
+    index : tuple of str
+        What names its rows; empty where they are numbered.
     columns : mapping
-        Its columns' types; None where the columns are the target's features, of float64: a matrix.
+        Its columns' types; None for a matrix: a row for each feature of the sources, or one for each name in
+        `pair`, and a column of float64 for each feature of the target.
+    every_feature : bool
+        Whether it has a row for each feature of both sides.
     coordinator : str
         Why nobody but the coordinator may have it; empty if others may.
     pair : tuple of str
-        What a matrix is called in the table of all pairs: one name, or one for each row that a source feature
-        has in it.
+        The names of a matrix's columns in the table of all pairs.
     """
 
     words: str
     file: str = ""
     index: tuple[str, ...] = ("party", "feature")
     columns: Types | None = None
-    rows: Rows = None
+    every_feature: bool = False
     coordinator: str = ""
     pair: tuple[str, ...] = ()
+
+    def rows(self, labels: Labels, target: str) -> list[Any] | None:
+        """Return what names the rows in a result with these labels; None for a table with rows of its own."""
+        if self.columns is None:
+            ends: list[Any] = [(name,) for name in self.pair] if len(self.pair) > 1 else [()]
+            return [(*row, *end) for row in labels.sources for end in ends]
+        if self.index == ("feature",):
+            return [*labels.target]
+        return labels.every_feature(target) if self.every_feature else None
 
     @property
     def is_series(self) -> bool:
@@ -95,8 +96,9 @@ class Form:
 
     def check(self, table: Any, labels: Labels, target: str) -> None:
         """Refuse a table with other rows or columns than a result's labels; `ValueError`."""
-        rows = self.rows is None or list(table.index) == list(self.rows(labels, target))
-        if not rows or (self.columns is None and list(table.columns) != list(labels.target)):
+        rows = self.rows(labels, target)
+        differs = rows is not None and list(table.index) != rows
+        if differs or (self.columns is None and list(table.columns) != list(labels.target)):
             raise ValueError(f"the {self.words} are of other columns than the rest")
 
 
@@ -135,9 +137,8 @@ def matrix_of(form: Form, pairs: pd.DataFrame, labels: Labels) -> pd.DataFrame:
     values = np.full((shape[0] * shape[1], len(form.pair)), np.nan)
     values[place] = pairs[[*form.pair]].to_numpy(np.float64)
     values = values.reshape(*shape, -1).transpose(0, 2, 1).reshape(-1, shape[1])
-    if len(form.pair) > 1:
-        rows = pd.MultiIndex.from_tuples([(*row, end) for row in rows for end in form.pair], names=form.index)
-    return pd.DataFrame(values, rows, columns)
+    index: Any = pd.MultiIndex.from_tuples(form.rows(labels, "") or (), names=form.index)
+    return pd.DataFrame(values, index, columns)
 
 
 def labelled(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
@@ -158,4 +159,4 @@ def labelled(keys: Any, names: tuple[str, ...]) -> pd.Index[Any]:
 
 def series(words: str, name: str, kind: type = float) -> Form:
     """Declare one value for each target feature."""
-    return Form(words, "", ("feature",), {name: kind}, target_features)
+    return Form(words, "", ("feature",), {name: kind})

@@ -85,8 +85,8 @@ def strengths(rho: Floats, strength: Strength) -> tuple[Floats, Ints]:
     defined = ~np.isnan(values)
     count = defined.sum(axis=0, dtype=np.int64)
     mu = [
-        math.fsum(column[kept].tolist()) / int(k) if k else math.nan
-        for column, kept, k in zip(values.T, defined.T, count, strict=True)
+        math.fsum(column[is_defined].tolist()) / int(k) if k else math.nan
+        for column, is_defined, k in zip(values.T, defined.T, count, strict=True)
     ]
     return np.array(mu, dtype=np.float64), count
 

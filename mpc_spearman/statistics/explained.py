@@ -121,8 +121,7 @@ def pvalues(r2: Floats, products: Directions) -> Floats:
     """
     from scipy import special
 
-    rest, of_k = products.beta
-    exact = special.betainc(rest, of_k, np.clip(1 - r2, 0, 1))
+    exact = special.betainc(*products.beta, np.clip(1 - r2, 0, 1))
     noisy = pillai_pvalues(r2, Directions(products.n, products.k, products.noise))
     return np.asarray(np.where(products.noise > 0, noisy, exact) + 0 * r2)
 
@@ -131,9 +130,8 @@ def chance(products: Directions) -> Floats:
     """Return the `r2` whose p-value is 0.05: chance exceeds it in one of 20 features."""
     from scipy import special
 
-    rest, of_k = products.beta
     shape, scale = Directions(products.n, products.k, products.noise).gamma
-    exact = 1 - special.betaincinv(rest, of_k, 0.05)
+    exact = 1 - special.betaincinv(*products.beta, 0.05)
     noisy = special.gammainccinv(shape, 0.05) * scale - products.added_by_noise
     return np.asarray(np.where(products.noise > 0, noisy, exact))
 

@@ -73,22 +73,9 @@ def selected_intervals(
 ) -> tuple[Floats, Floats]:
     """Compute intervals of pairs that were selected for their size, which keep the false coverage rate.
 
-    Parameters
-    ----------
-    rho : (m_A, m_B) float64
-        Coefficients, NaN where unknown.
-    selected : (m_A, m_B) bool
-        Which pairs are chosen by their values, such as those of q ≤ 0.05; the fewer, the wider.
-    confidence : float
-        1 - α, such as 0.95.
-    tests : int
-        How many pairs `selected` was chosen from.
-
-    Returns
-    -------
-    low, high : (m_A, m_B) float64
-        NaN where a pair was not selected, or has no interval. No interval contains coefficients of both
-        signs: its test has excluded 0, so an end beyond 0 is 0.
+    `selected`, (m_A, m_B), were chosen by their values from so many `tests`; the fewer, the wider their
+    intervals. Ends are NaN for other pairs, and where a pair has no interval. No interval contains
+    coefficients of both signs: its test has excluded 0, so an end beyond 0 is 0.
     """
     possible = selected & ~np.isnan(intervals(rho, pairs, confidence)[0])
     level = selected_confidence(confidence, int(possible.sum()), tests)
@@ -120,16 +107,16 @@ def _variance_of_flags(r: Floats, source: Columns, target: Columns) -> Floats:
     return np.maximum(variance, 0.0) / (1 - r**2) ** 2
 
 
-def _lower_end(r: Floats, reach: Floats, noise: Floats) -> Floats:
+def _lower_end(r: Floats, width: Floats, noise: Floats) -> Floats:
     """Return the smallest rho compatible with r, by halving where there is noise; 1 if none is."""
 
     def out_of_reach(rho: Floats) -> Flags:
         with np.errstate(divide="ignore"):  # artanh(±1) is ±inf
-            up = np.tanh(np.arctanh(rho) + reach) - rho
+            up = np.tanh(np.arctanh(rho) + width) - rho
         return (r > rho) & ((r - rho) ** 2 > up**2 + noise**2)
 
     with np.errstate(divide="ignore", invalid="ignore"):  # noise may carry r beyond ±1
-        exact: Floats = np.tanh(np.arctanh(r) - reach)
+        exact: Floats = np.tanh(np.arctanh(r) - width)
     if not noise.any():
         return exact
     low, high = np.full(r.shape, -1.0), np.full(r.shape, 1.0)

@@ -41,11 +41,9 @@ def mean_squares(rho: Floats, noise: Floats, n: int) -> Floats:
     `rho` and `noise`, its standard deviations, are (m_A, m_B), with NaN where a coefficient is unknown. NaN
     where all are.
     """
-    known = ~np.isnan(rho)
-    count = known.sum(axis=0)
-    sums = np.where(known, np.square(rho) - np.square(noise) - 1 / (n - 1), 0.0).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(count > 0, sums / count, np.nan)
+    squares = np.square(rho) - np.square(noise) - 1 / (n - 1)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nansum(squares, axis=0) / (~np.isnan(rho)).sum(axis=0))
 
 
 def root_mean_squares(squares: Floats) -> Floats:

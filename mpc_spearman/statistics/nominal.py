@@ -72,33 +72,21 @@ def association(
 ) -> Association:
     """Compute η² of a column without an order and one with, or V² of two without; test independence.
 
-    Parameters
-    ----------
-    rho, noise : (k, l) float64
-        Coefficients of all flags of the source's column with all of the target's, none undefined, and the
-        standard deviations of the noise in them, 0 for none.
-    n : int
-        Rows.
-    source, target : Side
-        The two columns, at least one of them without an order.
-    on_inputs : bool
-        Whether flags may have noise in common, as noise on inputs is. The test then allows for more.
-
-    Returns
-    -------
-    Association
-        What noise adds to the square on average is taken off. p is NaN where ties skew a pair of flags too
-        much for an approximation, and where fewer than 3 rows count.
+    `rho` and `noise`, (k, l), are the coefficients of all flags of the source's column with all of the
+    target's, none undefined, and the standard deviations of the noise in them, 0 for none. With noise
+    `on_inputs` flags may have noise in common, and the test allows for more. What noise adds to the square on
+    average is taken off. p is NaN where ties skew a pair of flags too much for an approximation, and where
+    fewer than 3 rows count.
     """
     from scipy.special import chdtrc  # here: only columns without an order need it
 
-    both = source.nominal and target.nominal
+    two_nominal = source.nominal and target.nominal
     weights = np.outer(source.weights, target.weights)
     square = float((np.square(weights) * (np.square(rho) - np.square(noise))).sum())
     bases = source.basis, target.basis
     freedom = bases[0].shape[1] * bases[1].shape[1]
     pairs = Pairs(n, source.columns.rows, target.columns, noise=noise)
-    rows = float(pairs.counted_rows.min()) - (0 if both else 1)
+    rows = float(pairs.counted_rows.min()) - (0 if two_nominal else 1)
     p = math.nan
     if rows >= 2 and pairs.null_skewness.max() <= TOO_SKEWED:
         statistic = rows * square
@@ -106,7 +94,7 @@ def association(
             z = bases[0].T @ (weights * rho) @ bases[1]
             statistic = _noisy_statistic(z, noise if on_inputs else weights * noise, bases, 1 / rows)
         p = float(chdtrc(freedom, max(0.0, statistic)))
-    most = min(source.categories, target.categories) - 1 if both else 1
+    most = min(source.categories, target.categories) - 1 if two_nominal else 1
     return Association(square / most, freedom, p)
 
 

@@ -89,13 +89,14 @@ def _at_least(k: NDArray[Any], a: Floats, b: Floats, n: int) -> Floats:
     k, a, b = k[possible], a[possible], b[possible]
     margins, cells = (a, b, n - a, n - b), (k, a - k, b - k, n - a - b + k)
     first = sum(gammaln(m + 1) for m in margins) - gammaln(n + 1) - sum(gammaln(c + 1) for c in cells)
-    total, term, left = np.ones(k.shape), np.ones(k.shape), np.arange(k.size)
-    while left.size:
+    total, term, open_sums = np.ones(k.shape), np.ones(k.shape), np.arange(k.size)
+    while open_sums.size:
         ratio = (a - k) * (b - k) / ((k + 1) * (n - a - b + k + 1))
         term *= ratio
-        total[left] += term
-        going = (ratio >= 1) | (term * ratio > 1e-17 * total[left] * (1 - ratio))
-        left, k, a, b, term = left[going], k[going] + 1, a[going], b[going], term[going]
+        total[open_sums] += term
+        going = (ratio >= 1) | (term * ratio > 1e-17 * total[open_sums] * (1 - ratio))
+        open_sums, term = open_sums[going], term[going]
+        k, a, b = k[going] + 1, a[going], b[going]
     p[possible] = np.exp(first) * total
     return p
 

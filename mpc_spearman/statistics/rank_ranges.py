@@ -20,8 +20,8 @@ def own_correlations(ranks: Ranks, strength: Strength) -> Floats | None:
     if strength == "mean_abs" or float(ranks.m) ** 2 * ranks.n > _MOST:
         return None
     lengths = np.sqrt(np.diag(ranks.gram))
-    both = np.outer(lengths, lengths)
-    return np.asarray(np.divide(ranks.gram, both, out=np.zeros(both.shape), where=both > 0))
+    norms = np.outer(lengths, lengths)
+    return np.asarray(np.divide(ranks.gram, norms, out=np.zeros(norms.shape), where=norms > 0))
 
 
 def difference_variances(
@@ -29,16 +29,11 @@ def difference_variances(
 ) -> Floats:
     """Return an upper bound of the variance of the difference of each two strengths, (m, m).
 
-    Parameters
-    ----------
-    error : (m,) float64
-        Standard errors without noise.
-    noise : (m,) float64 or float
-        Standard deviations of the noise, which is independent.
-    correlations : (m, m) float64, optional
-        Rank correlations of the features with each other, which their owner knows: of features that are
-        independent of all source columns, strengths correlate as the features do. Without them the bound
-        allows for any: features with a correlation of -0.8 differ by a third more than independent ones.
+    `error`, (m,), are standard errors without noise, and `noise` the standard deviations of the noise, which
+    is independent. `correlations`, (m, m), are of the features with each other, which their owner knows:
+    strengths of features that are independent of all source columns correlate as the features do. Without
+    them the bound allows for any: features with a correlation of -0.8 differ by a third more than independent
+    ones.
     """
     noise = np.broadcast_to(noise, error.shape)
     product = np.outer(error, error)
@@ -68,12 +63,11 @@ def rank_ranges(
     """
     from scipy.special import ndtri
 
-    known = ~np.isnan(strengths)
-    all_of = len(strengths)
-    m = all_of if withheld else int(known.sum())
+    defined, total = ~np.isnan(strengths), len(strengths)
+    m = total if withheld else int(defined.sum())
     z = -float(ndtri((1 - confidence) / max(m * (m - 1), 1)))
-    values = np.where(known, strengths, 0.0) * (1 if order == "descending" else -1)
-    both = known[:, None] & known
-    ahead = both & (values[:, None] - values > z * np.sqrt(variances))  # of row over column
+    values = strengths * (1 if order == "descending" else -1)
+    with np.errstate(invalid="ignore"):
+        ahead = values[:, None] - values > z * np.sqrt(variances)  # of row over column; never with NaN
     first, last = 1 + ahead.sum(axis=0), m - ahead.sum(axis=1)
-    return np.where(known, first, 1 if withheld else m + 1), np.where(known, last, all_of)
+    return np.where(defined, first, 1 if withheld else m + 1), np.where(defined, last, total)

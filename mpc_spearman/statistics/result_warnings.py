@@ -47,9 +47,9 @@ def _listed(sentence: str, items: Sequence[str]) -> list[str]:
     return ["\n".join((sentence, *items))] if items else []
 
 
-def _of(which: Flags, what: str) -> list[str]:
-    """One warning that says of how many something is true; none if of none."""
-    return [f"{int(which.sum())} of {which.size} {what}"] if which.any() else []
+def _counted(flags: Flags, sentence: str) -> list[str]:
+    """One warning that begins with how many flags are set, of how many; none if none is."""
+    return [f"{int(flags.sum())} of {flags.size} {sentence}"] if flags.any() else []
 
 
 def _number(count: int, noun: str) -> str:
@@ -136,16 +136,21 @@ def pvalues(pairs: Pairs) -> list[str]:
     if pairs.estimator != "paper":
         missing = "a constant column has no rank correlation to test"
     return [
-        *_of(~testable, f"p-values are missing: {missing}"),
-        *_of(too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"),
-        *_of(approximate & (skew > SKEWED), "p-values are rough: ties skew both columns"),
-        *_of(approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n:,} rows"),
+        *_counted(~testable, f"p-values are missing: {missing}"),
+        *_counted(
+            too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"
+        ),
+        *_counted(approximate & (skew > SKEWED), "p-values are rough: ties skew both columns"),
+        *_counted(
+            approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n:,} rows"
+        ),
     ]
 
 
-def noise(what: str) -> str:
-    """Say that numbers, named `what`, have more noise than chance variation, and what to do."""
-    return f"{what} have more noise than chance variation: more rows or fewer columns reduce it"
+def noise(numbers: str, ratio: float) -> list[str]:
+    """Say that numbers of this name have more noise than chance variation, whose ratio is above 1."""
+    sentence = f"{numbers} have more noise than chance variation: more rows or fewer columns reduce it"
+    return [sentence] if ratio > 1 else []
 
 
 def weakened(columns: Sequence[str]) -> list[str]:
@@ -158,12 +163,13 @@ def weakened(columns: Sequence[str]) -> list[str]:
     )
 
 
-def chosen(what: str, k: int, of: int) -> list[str]:
-    """Say that only some numbers, pairs or features, are here, and how they were chosen."""
-    return [
-        f"only {min(k, of)} of {of} {what} are here, chosen as the strongest with noise: others, undefined "
-        "here, can be as strong. Strengths and the ranking are of these alone; q-values count all of them"
-    ]
+def chosen(noun: str, k: int | None, of: int) -> list[str]:
+    """Say that only k of the pairs or features are here, and how they were chosen; None if all are here."""
+    sentence = (
+        f"only {k} of {of} {noun} are here, chosen as the strongest with noise: others, undefined here, can "
+        "be as strong. Strengths and the ranking are of these alone; q-values count all of them"
+    )
+    return [] if k is None else [sentence]
 
 
 def fewer_directions(sources: Sequence[str]) -> list[str]:
@@ -191,13 +197,13 @@ def explained(spreads: Floats, sources: int, numbers: str = "R²") -> list[str]:
 
 def gaps(too_many: Flags) -> list[str]:
     """Say how many tests have no p-value because both sides may lack values in nearly all rows."""
-    return _of(too_many, "tests have no p-value: too few rows have values, in columns of either side")
+    return _counted(too_many, "tests have no p-value: too few rows have values, in columns of either side")
 
 
 def uneven(missing: Flags) -> list[str]:
     """Say how many tests have no p-value because single rows have too much weight."""
     why = "a few rows have so much weight, for example if a value is rare, that none would be right"
-    return _of(missing, f"tests have no p-value: {why}")
+    return _counted(missing, f"tests have no p-value: {why}")
 
 
 def impossible(counts: Ints, expected: int, constant: int) -> list[str]:
@@ -235,5 +241,5 @@ def k_note(defined: int, columns: int) -> list[str]:
     """Say how many source columns strengths average, if some are constant."""
     if defined == columns > 1:
         return []
-    what = "each is this one's coefficient" if defined == 1 else "constant ones are left out"
-    return [f"strengths average over {defined} of {columns} source columns: {what}"]
+    effect = "each is this one's coefficient" if defined == 1 else "constant ones are left out"
+    return [f"strengths average over {defined} of {columns} source columns: {effect}"]

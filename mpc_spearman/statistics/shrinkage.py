@@ -32,17 +32,17 @@ def best_guesses(values: Floats, variance: Floats | float) -> Floats:
     as coefficients and their means are.
     """
     guesses = np.full(values.shape, np.nan)
-    known = ~np.isnan(values)
-    r, v = values[known], np.broadcast_to(variance, values.shape)[known]
+    defined = ~np.isnan(values)
+    r, v = values[defined], np.broadcast_to(variance, values.shape)[defined]
     if r.size < FEWEST:
         with np.errstate(divide="ignore"):
-            guesses[known] = np.clip(r * np.maximum(0.0, 1 - v / r**2), -1, 1)
+            guesses[defined] = np.clip(r * np.maximum(0.0, 1 - v / r**2), -1, 1)
         return guesses
     t = _VARIANCES * float(np.median(v))
     weights = _weights(*_some(r, v), t)
     posterior = weights * _likelihood(r, v, t)
     expected = r * (posterior * (t / (t + v[:, None]))).sum(axis=1) / posterior.sum(axis=1)
-    guesses[known] = np.clip(expected, -1, 1)
+    guesses[defined] = np.clip(expected, -1, 1)
     return guesses
 
 
@@ -51,11 +51,11 @@ def _some(r: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
     if r.size <= _MOST:
         return r, v, np.ones(r.size)
     order = np.argsort(-np.square(r) / v)
-    far, others = order[: _MOST // 2], order[_MOST // 2 :]
-    spaced = others[np.linspace(0, others.size - 1, _MOST // 2).round().astype(np.int64)]
-    each = np.repeat([1.0, others.size / spaced.size], [far.size, spaced.size])
-    kept = np.concatenate([far, spaced])
-    return r[kept], v[kept], each
+    far, near = order[: _MOST // 2], order[_MOST // 2 :]
+    spaced = near[np.linspace(0, near.size - 1, _MOST // 2).round().astype(np.int64)]
+    counts = np.repeat([1.0, near.size / spaced.size], [far.size, spaced.size])
+    sample = np.concatenate([far, spaced])
+    return r[sample], v[sample], counts
 
 
 def _likelihood(r: Floats, v: Floats, t: Floats) -> Floats:
@@ -65,13 +65,13 @@ def _likelihood(r: Floats, v: Floats, t: Floats) -> Floats:
     return np.asarray(np.exp(likelihood - likelihood.max(axis=1, keepdims=True)))
 
 
-def _weights(r: Floats, v: Floats, each: Floats, t: Floats) -> Floats:
-    """Estimate the weights of the mixture, by expectation and maximisation."""
+def _weights(r: Floats, v: Floats, counts: Floats, t: Floats) -> Floats:
+    """Estimate the weights of the mixture, by expectation and maximisation, from numbers with counts."""
     likelihood, weights = _likelihood(r, v, t), np.full(len(t), 1 / len(t))
     for _ in range(_STEPS):
-        counts = weights * (likelihood.T @ (each / (likelihood @ weights)))
-        counts[0] += _PSEUDO
-        before, weights = weights, counts / counts.sum()
+        expected = weights * (likelihood.T @ (counts / (likelihood @ weights)))
+        expected[0] += _PSEUDO
+        before, weights = weights, expected / expected.sum()
         if np.abs(weights - before).max() < _CLOSE:
             break
     return weights

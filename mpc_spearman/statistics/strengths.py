@@ -47,14 +47,9 @@ def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float
 def strength_errors(norms: Sequence[float], rows: Sequence[Floats]) -> Floats:
     """Compute the standard errors of strengths, (m_B,), whose target columns are independent of the sources'.
 
-    Parameters
-    ----------
-    norms : sequence of float
-        Each source's `mean_length` times its share of all columns. With several sources the sum is an upper
-        bound: docs/statistics.md, "Strengths".
-    rows : sequence of (m_B,) float64
-        How many rows count for each source's mean and each target column, as in
-        `mpc_spearman.statistics.pairs.Pairs`.
+    `norms` are each source's `mean_length` times its share of all columns, and `rows`, (m_B,) for each
+    source, how many rows count (`mpc_spearman.statistics.pairs.Pairs`). With several sources the sum is an
+    upper bound: docs/statistics.md, "Strengths".
     """
     return np.asarray(
         sum(norm / np.sqrt(np.maximum(count - 1, 1.0)) for norm, count in zip(norms, rows, strict=True))
