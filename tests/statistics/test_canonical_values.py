@@ -18,15 +18,15 @@ from mpc_spearman.statistics.mean_squares import (
 
 
 def first_singular_values(n: int, k: tuple[int, int], rho: float, noise: float, samples: int) -> np.ndarray:
-    """The largest singular value of whitened columns of which one pair correlates, with noise."""
-    generator, found = np.random.default_rng([n, *k]), np.empty(samples)
+    """The largest singular value of whitened columns of which count pair correlates, with noise."""
+    generator, values = np.random.default_rng([n, *k]), np.empty(samples)
     for sample in range(samples):
-        x, y = (generator.normal(size=(n, one)) for one in k)
+        x, y = (generator.normal(size=(n, count)) for count in k)
         y[:, 0] = rho * x[:, 0] + math.sqrt(1 - rho**2) * y[:, 0]
         q, p = (np.linalg.qr(side - side.mean(axis=0))[0] for side in (x, y))
         z = q.T @ p + noise / math.sqrt(n - 1) * generator.normal(size=k)
-        found[sample] = np.linalg.svd(z, compute_uv=False)[0]
-    return found
+        values[sample] = np.linalg.svd(z, compute_uv=False)[0]
+    return values
 
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])
@@ -42,11 +42,11 @@ def test_chance_exceeds_its_limit_once_in_20_times_or_less(n: int, k: tuple[int,
 def test_a_correlation_that_counts_loses_its_bias(noise: float, rho: float) -> None:
     n, k = 800, (6, 12)
     products = Directions(n, np.array(k[0]), np.array(noise / math.sqrt(n - 1)), k_target=k[1])
-    found = first_singular_values(n, k, rho, noise, 60)
-    corrected = without_bias(found, products)
-    assert (found > largest_by_chance(products)).all()
+    singular = first_singular_values(n, k, rho, noise, 60)
+    corrected = without_bias(singular, products)
+    assert (singular > largest_by_chance(products)).all()
     assert corrected.mean() == pytest.approx(rho, abs=0.02)
-    assert found.mean() > rho + 0.002
+    assert singular.mean() > rho + 0.002
 
 
 def test_no_correlation_is_above_one_and_none_is_made_of_chance() -> None:
@@ -66,17 +66,17 @@ def test_mean_squares_have_no_bias_and_the_stated_error(correlation: float, nois
     s = np.full((m, samples), noise / math.sqrt(n - 1))
     rho = np.linalg.cholesky(c) @ generator.normal(size=(m, samples)) / math.sqrt(n - 1)
     rho += s * generator.normal(size=rho.shape)
-    found = mean_squares(rho, s, n)
+    squares = mean_squares(rho, s, n)
     error = null_errors(s, float(np.square(c).sum()), n)[0]
-    assert abs(found.mean()) < 5 * error / math.sqrt(samples)
-    assert found.std() == pytest.approx(error, rel=0.15)
+    assert abs(squares.mean()) < 5 * error / math.sqrt(samples)
+    assert squares.std() == pytest.approx(error, rel=0.15)
 
 
 def test_mean_squares_by_hand() -> None:
     rho = np.array([[0.3, math.nan], [-0.1, math.nan]])
-    found = mean_squares(rho, np.full((2, 2), 0.1), 101)
-    assert found[0] == pytest.approx((0.09 + 0.01) / 2 - 0.01 - 0.01)
-    assert math.isnan(found[1])
+    squares = mean_squares(rho, np.full((2, 2), 0.1), 101)
+    assert squares[0] == pytest.approx((0.09 + 0.01) / 2 - 0.01 - 0.01)
+    assert math.isnan(squares[1])
     assert root_mean_squares(np.array([0.09, -0.01])).tolist() == [pytest.approx(0.3), 0.0]
 
 

@@ -49,7 +49,7 @@ def test_the_level_of_selected_pairs_follows_benjamini_and_yekutieli() -> None:
 
 
 @pytest.mark.parametrize(("share", "size", "noise"), [(0.0, 0.0, 0.0), (0.02, 0.15, 1.0), (0.3, 0.12, 2.0)])
-def test_of_found_pairs_few_intervals_miss_where_plain_ones_miss_often(
+def test_few_intervals_of_selected_pairs_miss_where_plain_intervals_miss_often(
     share: float, size: float, noise: float
 ) -> None:
     generator, pairs, false, plain = np.random.default_rng(7), untied_pairs(20, 20, noise), [], []
@@ -58,14 +58,14 @@ def test_of_found_pairs_few_intervals_miss_where_plain_ones_miss_often(
             generator.random((20, 20)) < share, size * generator.uniform(0.5, 1.5, (20, 20)), 0.0
         )
         rho = drawn(truth, noise, generator)
-        found = qvalues(pvalues(rho, pairs)) <= 0.05
-        low, high = selected_intervals(rho, pairs, found, CONFIDENCE, 400)
-        assert np.array_equal(~np.isnan(low), found)
+        selected = qvalues(pvalues(rho, pairs)) <= 0.05
+        low, high = selected_intervals(rho, pairs, selected, CONFIDENCE, 400)
+        assert np.array_equal(~np.isnan(low), selected)
         missed = ~((low <= truth) & (truth <= high))
-        false.append(missed[found].mean() if found.any() else 0.0)
+        false.append(missed[selected].mean() if selected.any() else 0.0)
         low, high = intervals(rho, pairs, CONFIDENCE)
         missed = ~((low <= truth) & (truth <= high))
-        plain.append(missed[found].mean() if found.any() else 0.0)
+        plain.append(missed[selected].mean() if selected.any() else 0.0)
     assert np.mean(false) <= 0.05 + 4 * 0.05**0.5 / 100**0.5
     assert np.mean(false) <= np.mean(plain)
     assert np.mean(plain) > (0.09 if noise else 0.0)
@@ -83,8 +83,8 @@ def test_an_interval_of_a_found_pair_ends_at_zero() -> None:
 def test_a_pair_without_an_interval_counts_for_no_other() -> None:
     flags = Columns(np.array([Ties.TWO_VALUES] * 2), np.array([5.0, 0.0]))
     pairs = Pairs(N, flags.at([0]).rows, flags)
-    rho, both = np.full((1, 2), 0.3), np.full((1, 2), True)
-    low, _ = selected_intervals(rho, pairs, both, CONFIDENCE, 2)
+    rho, selected = np.full((1, 2), 0.3), np.full((1, 2), True)
+    low, _ = selected_intervals(rho, pairs, selected, CONFIDENCE, 2)
     assert np.isnan(low).tolist() == [[True, False]]  # the first pair is too skewed for an interval
     assert low[0, 1] == intervals(rho, pairs, selected_confidence(0.95, 1, 2))[0][0, 1]
 
@@ -129,9 +129,9 @@ def test_best_guesses_are_nearer_to_the_truth_than_the_numbers(m: int, share: fl
         guesses, first = best_guesses(r, variance), np.argmax(np.abs(r))
         errors.append([np.square(of - truth).mean() for of in (guesses, r)])
         errors[-1] += [abs(abs(of[first]) - truth[first]) for of in (guesses, r)]
-    guessed, given, of_largest, as_given = np.mean(errors, axis=0)
-    assert guessed < 0.7 * given
-    assert of_largest < as_given
+    guessed, published, largest_guessed, largest_published = np.mean(errors, axis=0)
+    assert guessed < 0.7 * published
+    assert largest_guessed < largest_published
 
 
 @given(
@@ -175,11 +175,11 @@ def test_ranges_by_hand() -> None:
     variances = difference_variances(error, 0.0, np.eye(5))
     # 12 ordered pairs of 4 features: z = 2.64, times sqrt(2) * 0.05 is 0.187.
     assert -norm.ppf(0.05 / 12) * np.sqrt(2) * 0.05 == pytest.approx(0.187, abs=1e-3)
-    assert [found.tolist() for found in rank_ranges(strengths, variances, CONFIDENCE)] == [
+    assert [places.tolist() for places in rank_ranges(strengths, variances, CONFIDENCE)] == [
         [4, 1, 5, 2, 2],
         [4, 1, 5, 3, 3],
     ]
-    assert [found.tolist() for found in rank_ranges(strengths, variances, CONFIDENCE, "ascending")] == [
+    assert [places.tolist() for places in rank_ranges(strengths, variances, CONFIDENCE, "ascending")] == [
         [1, 4, 5, 2, 2],
         [1, 4, 5, 3, 3],
     ]

@@ -75,9 +75,9 @@ def test_paper_is_eq_2_correctly_rounded(pair):
 def test_products_from_differences_gives_the_products(pair):
     a, b = (ranked(table) for table in pair)
     squares = ((a.matrix[:, None, :] - b.matrix[None]) ** 2).sum(axis=-1)
-    found = products_from_differences(squares, a.tie_terms, b.tie_terms, a.n)
-    assert found.tolist() == (a.matrix @ b.matrix.T).tolist()
-    assert found.dtype == object
+    products = products_from_differences(squares, a.tie_terms, b.tie_terms, a.n)
+    assert products.tolist() == (a.matrix @ b.matrix.T).tolist()
+    assert products.dtype == object
 
 
 @pytest.mark.parametrize("dtype", [np.int64, object])
@@ -106,17 +106,17 @@ def test_sums_of_squares_beyond_64_bits():
 @pytest.mark.parametrize("value", [9, -9, 2**63 - 1, -(2**63), 2**200])
 def test_impossible_products_are_undefined_and_stop_nothing(estimator, value):
     products = np.array([[value, 4], [0, -8]], dtype=object)  # N = 8
-    found = coefficients(products, (0, 0), (0, 0), 3, estimator)
-    np.testing.assert_array_equal(found, [[math.nan, 0.5], [0, -1]])
-    mu, counts = strengths(found, "mean")
+    rho = coefficients(products, (0, 0), (0, 0), 3, estimator)
+    np.testing.assert_array_equal(rho, [[math.nan, 0.5], [0, -1]])
+    mu, counts = strengths(rho, "mean")
     np.testing.assert_array_equal(mu, [0, -0.25])
     assert counts.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_constant_columns_product_is_zero_or_undefined(estimator):
-    found = coefficients(np.array([[1], [0]]), (8, 8), (0,), 3, estimator)
-    np.testing.assert_array_equal(found, [[math.nan], [0.5 if estimator == "paper" else math.nan]])
+    rho = coefficients(np.array([[1], [0]]), (8, 8), (0,), 3, estimator)
+    np.testing.assert_array_equal(rho, [[math.nan], [0.5 if estimator == "paper" else math.nan]])
 
 
 @pytest.mark.parametrize("square", [3, -1, -(2**70), 2**70 + 1])

@@ -11,6 +11,7 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics.columns import Columns, Ties, ties
 from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pairs import Pairs
+from support.references import sampled_coefficients
 
 CONFIDENCE = 0.95
 
@@ -28,18 +29,16 @@ def interval(
     confidence: float = CONFIDENCE,
     noise: float = 0.0,
 ) -> list[float]:
-    one, other = source or column(), target or column()
-    ends = intervals(np.array([[rho]]), Pairs(n, one.rows, other, noise=noise), confidence)
+    source, target = source or column(), target or column()
+    ends = intervals(np.array([[rho]]), Pairs(n, source.rows, target, noise=noise), confidence)
     return [float(end[0, 0]) for end in ends]
 
 
 def test_an_interval_is_bonett_and_wrights() -> None:
     # By hand: z = 0.5493, sqrt((1 + 0.125)/97) = 0.10769, times 1.95996 is 0.21107.
     low, high = interval(0.5, 100)
-    assert (low, high) == (
-        pytest.approx(math.tanh(math.atanh(0.5) - 0.211078), abs=2e-6),
-        pytest.approx(math.tanh(math.atanh(0.5) + 0.211078), abs=2e-6),
-    )
+    ends = [math.tanh(math.atanh(0.5) + width) for width in (-0.211078, 0.211078)]
+    assert [low, high] == pytest.approx(ends, abs=2e-6)
     assert interval(-0.5, 100) == [pytest.approx(-high), pytest.approx(-low)]
 
 
@@ -60,7 +59,7 @@ def test_a_coefficient_of_one_has_an_interval_that_ends_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rho", "n", "tied", "other", "skewness", "there"),
+    ("rho", "n", "tied", "tied_target", "skewness", "defined"),
     [
         (0.4, 3, Ties.NONE, Ties.NONE, 0, False),
         (0.4, 4, Ties.NONE, Ties.NONE, 0, True),
@@ -77,20 +76,20 @@ def test_a_coefficient_of_one_has_an_interval_that_ends_there() -> None:
     ],
 )
 def test_where_there_are_intervals(
-    rho: float, n: int, tied: Ties, other: Ties, skewness: float, there: bool
+    rho: float, n: int, tied: Ties, tied_target: Ties, skewness: float, defined: bool
 ) -> None:
-    target = column(other, 0 if other is Ties.NONE else skewness)
-    found = interval(rho, n, source=column(tied, skewness), target=target)
-    assert [not math.isnan(end) for end in found] == [there, there]
+    target = column(tied_target, 0 if tied_target is Ties.NONE else skewness)
+    ends = interval(rho, n, source=column(tied, skewness), target=target)
+    assert [not math.isnan(end) for end in ends] == [defined, defined]
 
 
 def test_skewed_columns_widen_intervals_by_at_most_a_tenth() -> None:
-    reach = [
+    widths = [
         math.atanh(interval(0.3, 500, source=column(Ties.MANY, skewness), target=column(Ties.MANY))[1])
         - math.atanh(0.3)
         for skewness in (0.0, 1.0, -2.0, 5.0)
     ]
-    assert [one / reach[0] for one in reach] == pytest.approx([1, 1.025, 1.1, 1.1])
+    assert [width / widths[0] for width in widths] == pytest.approx([1, 1.025, 1.1, 1.1])
 
 
 def test_classes_of_columns() -> None:
@@ -108,15 +107,15 @@ def test_intervals_of_two_flags_cover_as_stated(n: int, upper: int, rho: float, 
     both = p * p + rho * p * (1 - p)
     counts = generator.multinomial(n, [both, p - both, p - both, 1 - 2 * p + both], samples)
     k, a, b = counts[:, 0], counts[:, 0] + counts[:, 1], counts[:, 0] + counts[:, 2]
-    found = (n * k - a * b) / np.sqrt(a * (n - a) * b.astype(float) * (n - b))
+    rhos = (n * k - a * b) / np.sqrt(a * (n - a) * b.astype(float) * (n - b))
     s = noise / math.sqrt(n - 1)
     sides = [
         Columns(np.full(samples, Ties.TWO_VALUES), (n - 2 * side) / np.sqrt(side * (n - side)))
         for side in (a, b)
     ]
-    low, high = intervals(found + s * generator.normal(size=samples), Pairs(n, *sides, noise=s), CONFIDENCE)
-    kept = ~np.isnan(low)
-    assert kept.mean() > 0.99
+    low, high = intervals(rhos + s * generator.normal(size=samples), Pairs(n, *sides, noise=s), CONFIDENCE)
+    defined = ~np.isnan(low)
+    assert defined.mean() > 0.99
     assert 0.93 <= np.mean((low <= rho) & (rho <= high)) <= 0.965
 
 
@@ -141,13 +140,7 @@ def test_a_noisy_coefficient_beyond_all_reach_has_the_nearest_end() -> None:
 @pytest.mark.parametrize("n", [50, 500])
 def test_intervals_cover_as_often_as_they_state(n: int, rho: float, noise: float) -> None:
     """Bivariate normal columns; noise in standard errors."""
-    generator, samples = np.random.default_rng(n), 4000
-    latent = 2 * math.sin(math.pi / 6 * rho)
-    x, other = generator.standard_normal((2, samples, n))
-    y = latent * x + math.sqrt(1 - latent**2) * other
-    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
-    s = noise / math.sqrt(n - 1)
-    found = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
-    found += s * generator.normal(size=samples)
-    low, high = intervals(found, Pairs(n, column(), column(), noise=s), CONFIDENCE)
+    generator, samples, s = np.random.default_rng(n), 4000, noise / math.sqrt(n - 1)
+    rhos = sampled_coefficients(rho, n, samples, generator) + s * generator.normal(size=samples)
+    low, high = intervals(rhos, Pairs(n, column(), column(), noise=s), CONFIDENCE)
     assert 0.93 <= np.mean((low <= rho) & (rho <= high)) <= 0.975

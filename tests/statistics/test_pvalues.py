@@ -16,6 +16,7 @@ from mpc_spearman.statistics.columns import Columns, Ties, rounded
 from mpc_spearman.statistics.intervals import intervals
 from mpc_spearman.statistics.pairs import Pairs
 from mpc_spearman.statistics.pvalues import pvalues, qvalues
+from support.references import row_coefficients
 
 EXACT, PAPER = "tie_corrected", "paper"
 
@@ -24,13 +25,13 @@ def untied(m: int) -> Columns:
     return Columns(np.full(m, Ties.NONE), np.zeros(m))
 
 
-def known(table: np.ndarray) -> Columns:
+def described(table: np.ndarray) -> Columns:
     return Columns.of(rank_columns(list(table)))
 
 
 def flags(n: int, *upper: int) -> Columns:
     """Columns of two values, by how many rows have the upper."""
-    return known(np.arange(n) >= n - np.array(upper)[:, None])
+    return described(np.arange(n) >= n - np.array(upper)[:, None])
 
 
 def phi(k: int, a: int, b: int, n: int) -> np.ndarray:
@@ -78,11 +79,11 @@ def test_pvalues_without_skewness_are_scipys(n: int) -> None:
     data = np.random.default_rng(n).normal(size=(n, 7)) + np.arange(n)[:, None] / n
     data[:2, 0] = data[0, 0]  # one tie, which is nothing beside a column without any
     expected = stats.spearmanr(data)
-    columns = known(data.T)
+    columns = described(data.T)
     assert columns.ties[0] == Ties.SOME
-    found = pvalues(expected.statistic, Pairs(n, columns.rows, columns))
+    p = pvalues(expected.statistic, Pairs(n, columns.rows, columns))
     off = ~np.eye(7, dtype=bool)
-    np.testing.assert_allclose(found[off], expected.pvalue[off], rtol=1e-13)
+    np.testing.assert_allclose(p[off], expected.pvalue[off], rtol=1e-13)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.8, 0.6), (0.9, 0.7), (0.9, 0.9)])
@@ -91,13 +92,13 @@ def test_tied_pairs_are_tested_at_about_the_right_size(n: int, a: float, b: floa
     """Two columns of counts with many zeros; 40,000 permutations."""
     generator = np.random.default_rng(n)
     x, y = (generator.permutation(np.maximum(0, np.arange(n) - round(share * n))) // 2 for share in (a, b))
-    both = rank_columns([x, y])
-    u, v = (row / np.linalg.norm(row) for row in both.matrix.astype(float))
+    ranks = rank_columns([x, y])
+    u, v = (row / np.linalg.norm(row) for row in ranks.matrix.astype(float))
     rho = (generator.permuted(np.tile(u, (40_000, 1)), axis=1) @ v)[None]
-    one, other = known(x[None]), known(y[None])
-    many = Columns(np.repeat(other.ties, rho.size), np.repeat(other.skewness, rho.size))
-    p = pvalues(rho, Pairs(n, one.rows, many))
-    skew = Pairs(n, one, other).null_skewness[0]
+    source, target = described(x[None]), described(y[None])
+    many = Columns(np.repeat(target.ties, rho.size), np.repeat(target.skewness, rho.size))
+    p = pvalues(rho, Pairs(n, source.rows, many))
+    skew = Pairs(n, source, target).null_skewness[0]
     assert stats.skew(rho[0]) == pytest.approx(skew, abs=0.1 + skew / 10)
     for alpha in (0.05, 0.01, 0.001):
         assert np.mean(p <= alpha) <= 1.4 * alpha
@@ -112,15 +113,15 @@ def test_tied_pairs_are_tested_at_about_the_right_size(n: int, a: float, b: floa
 
 def test_a_pair_too_skewed_has_no_pvalue_unless_both_are_flags() -> None:
     n = 200
-    rare = known((np.arange(n) >= 197)[None] * np.arange(n))
+    rare = described((np.arange(n) >= 197)[None] * np.arange(n))
     assert rare.ties[0] == Ties.MANY
     p = pvalues(np.array([[0.3]]), Pairs(n, rare.rows, flags(n, 3)))
     assert np.isnan(p).all()
     assert not np.isnan(pvalues(phi(1, 3, 3, n), Pairs(n, flags(n, 3).rows, flags(n, 3)))).any()
     # With little noise two flags are no longer exact; much noise takes the skewness away.
     for noise, missing in ((0.01, True), (0.2, False)):
-        found = pvalues(phi(1, 3, 3, n), Pairs(n, flags(n, 3).rows, flags(n, 3), noise=noise))
-        assert np.isnan(found).all() == missing
+        p = pvalues(phi(1, 3, 3, n), Pairs(n, flags(n, 3).rows, flags(n, 3), noise=noise))
+        assert np.isnan(p).all() == missing
 
 
 @pytest.mark.parametrize("n", [16, 40, 170])
@@ -140,8 +141,8 @@ def test_undefined_pairs_have_no_pvalue(n: int, estimator: str, missing: list[bo
     assert np.isnan(p[0]).tolist() == missing
     assert np.isnan(pvalues(np.array([[math.nan]]), Pairs(n, untied(1).rows, untied(1)))).all()
     poor = [f"2 of 3 p-values are approximations, which are poor for {n} rows"]
-    said = result_warnings.pvalues(Pairs(n, untied(1).rows, columns))
-    assert said[1:] == (poor if n < 20 else [])
+    sentences = result_warnings.pvalues(Pairs(n, untied(1).rows, columns))
+    assert sentences[1:] == (poor if n < 20 else [])
 
 
 # --- noise ---------------------------------------------------------------------------------------------
@@ -155,9 +156,9 @@ def test_noisy_coefficients_are_tested_at_about_the_right_size(s: float) -> None
     k = generator.hypergeometric(a, n - a, b, draws)
     noise = s / math.sqrt(n - 1)
     rho = (n * k - a * b) / math.sqrt(a * (n - a) * b * (n - b)) + noise * generator.normal(size=draws)
-    one, other = (Columns(side.ties, rounded(side.skewness)) for side in (flags(n, a), flags(n, b)))
-    many = Columns(np.repeat(other.ties, draws), np.repeat(other.skewness, draws))
-    p = pvalues(rho[None], Pairs(n, one.rows, many, noise=noise))
+    source, target = (Columns(side.ties, rounded(side.skewness)) for side in (flags(n, a), flags(n, b)))
+    many = Columns(np.repeat(target.ties, draws), np.repeat(target.skewness, draws))
+    p = pvalues(rho[None], Pairs(n, source.rows, many, noise=noise))
     for alpha in (0.05, 0.01, 0.001):
         assert 0.5 * alpha <= np.mean(p <= alpha) <= 1.25 * alpha
 
@@ -186,10 +187,8 @@ def test_qvalues_are_scipys_over_the_defined_pairs() -> None:
 
 def share_below(x: np.ndarray, y: np.ndarray, alpha: float = 0.05) -> float:
     """How many of these samples, one a row, have p <= alpha."""
-    n = x.shape[1]
-    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
-    rho = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
-    return float(np.mean(pvalues(rho[None], Pairs(n, untied(1).rows, untied(len(x)))) <= alpha))
+    pairs = Pairs(x.shape[1], untied(1).rows, untied(len(x)))
+    return float(np.mean(pvalues(row_coefficients(x, y)[None], pairs) <= alpha))
 
 
 def test_tests_are_of_independence_not_zero_correlation() -> None:
@@ -223,40 +222,38 @@ def test_tests_keep_their_size_where_the_same_people_lack_both(share: float, kin
     for _ in range(3):
         missing = np.broadcast_to(generator.random(n) < share, values.shape)
         unit = scores(values, missing)
-        known = Columns(np.full(m, Ties.SOME), np.zeros(m), np.full(m, missing[0].mean()))
-        p.append(pvalues(unit[:m] @ unit[m:].T, Pairs(n, known.rows, known)))
+        described = Columns(np.full(m, Ties.SOME), np.zeros(m), np.full(m, missing[0].mean()))
+        p.append(pvalues(unit[:m] @ unit[m:].T, Pairs(n, described.rows, described)))
         values = generator.permuted(values, axis=1)
-    found = np.mean(np.array(p) <= 0.05)
-    assert abs(found - 0.05) < 5 * math.sqrt(
+    rejected = np.mean(np.array(p) <= 0.05)
+    assert abs(rejected - 0.05) < 5 * math.sqrt(
         0.05 * 0.95 / (3 * m)
     )  # tests of one column are hardly independent
-    plain = Columns(known.ties, known.skewness)
+    plain = Columns(described.ties, described.skewness)
     wrong = pvalues(unit[:m] @ unit[m:].T, Pairs(n, plain.rows, plain))
     assert np.mean(wrong <= 0.05) > (0.06 if share < 0.5 else 0.15)
 
 
 def test_tests_count_the_rows_that_one_of_both_columns_has() -> None:
-    some, few = column_of(Ties.NONE, gaps=0.5), column_of(Ties.NONE, gaps=0.1)
-    r = np.array([[0.2]])
-    whole = column_of(Ties.NONE)
-    assert pvalues(r, Pairs(100, some.rows, few)) == pvalues(r, Pairs(90, whole.rows, whole))
-    assert pvalues(r, Pairs(100, some.rows, whole)) == pvalues(r, Pairs(100, whole.rows, whole))
-    nothing = column_of(Ties.NONE, gaps=0.99)
-    assert np.isnan(pvalues(r, Pairs(100, nothing.rows, nothing)))
-    assert np.isnan(intervals(r, Pairs(100, nothing.rows, nothing), 0.95)).all()
-    assert intervals(r, Pairs(100, some.rows, few), 0.95) == pytest.approx(
-        np.array(intervals(r, Pairs(90, whole.rows, whole), 0.95)), abs=1e-6
-    )
+    r, whole = np.array([[0.2]]), column_of(0.0)
+
+    def of(n: int, source: Columns, target: Columns) -> np.ndarray:
+        pairs = Pairs(n, source.rows, target)
+        return np.ravel([pvalues(r, pairs), *intervals(r, pairs, 0.95)])
+
+    assert of(100, column_of(0.5), column_of(0.1)) == pytest.approx(of(90, whole, whole), abs=1e-6)
+    assert of(100, column_of(0.5), whole).tolist() == of(100, whole, whole).tolist()
+    assert np.isnan(of(100, column_of(0.99), column_of(0.99))).all()
 
 
-def column_of(ties: Ties, gaps: float = 0.0) -> Columns:
-    """What is known of one column without skewness."""
-    return Columns(np.array([ties]), np.zeros(1), np.array([gaps]))
+def column_of(gaps: float) -> Columns:
+    """One column without ties, with a share of missing cells."""
+    return Columns(np.array([Ties.NONE]), np.zeros(1), np.array([gaps]))
 
 
 def test_a_class_of_ties_is_of_the_cells_that_are_not_missing() -> None:
     missing = np.arange(100) >= 40
     table = [np.arange(100), np.arange(100) // 2, np.arange(100) % 2, np.zeros(100)]
-    known = Columns.of(rank_columns([np.ma.masked_array(values, missing) for values in table]))
-    assert known.ties.tolist() == [Ties.NONE, Ties.SOME, Ties.MANY, Ties.CONSTANT]
-    assert known.gaps.tolist() == [0.6] * 4
+    described = Columns.of(rank_columns([np.ma.masked_array(values, missing) for values in table]))
+    assert described.ties.tolist() == [Ties.NONE, Ties.SOME, Ties.MANY, Ties.CONSTANT]
+    assert described.gaps.tolist() == [0.6] * 4

@@ -46,13 +46,13 @@ def test_people_who_lack_values_at_both_sides_count_in_no_test() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "of_x", "of_y", "given"),
+    ("n", "of_x", "of_y", "tested"),
     [(2000, 200, 100, True), (2000, 100, 40, False), (500, 100, 30, True), (100, 20, 3, False)],
 )
 @pytest.mark.parametrize("m", [1, 4])
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_flags_on_both_sides_have_honest_p_values_or_none(
-    n: int, of_x: int, of_y: int, m: int, given: bool, noise: float
+    n: int, of_x: int, of_y: int, m: int, tested: bool, noise: float
 ) -> None:
     """With several columns at the target by Pillai's trace; without noise the variance is the exact one."""
     rng, times, s = np.random.default_rng([n, of_x, m]), 3000, noise / np.sqrt(n - 1)
@@ -60,22 +60,22 @@ def test_flags_on_both_sides_have_honest_p_values_or_none(
     x, y = (np.linalg.qr((side - side.mean(axis=1)[:, None]).T)[0] for side in sides)
     z = np.array([x.T @ y[rng.permutation(n)] + s * rng.normal(size=(5, m)) for _ in range(times)])
     traces = np.square(z).sum(axis=(1, 2)) - 5 * m * s**2
-    weight, other = (np.array(n * np.square(np.square(side).sum(axis=1)).sum()) for side in (x, y))
-    found = explained.dispersion(weight, np.array(5), other, np.array(m), n)
-    assert np.isnan(found) == (not given)
-    if given:
-        products = Directions(n, np.full(times, 5), np.full(times, s), 1.0 if noise else found, m)
+    of_source, of_target = (np.array(n * np.square(np.square(side).sum(axis=1)).sum()) for side in (x, y))
+    dispersion = explained.dispersion(of_source, np.array(5), of_target, np.array(m), n)
+    assert np.isnan(dispersion) == (not tested)
+    if tested:
+        products = Directions(n, np.full(times, 5), np.full(times, s), 1.0 if noise else dispersion, m)
         p = (explained.pvalues if m == 1 else explained.pillai_pvalues)(traces, products)
         assert 0.037 < (p <= 0.05).mean() < 0.064
         assert 0.004 < (p <= 0.01).mean() < 0.018
-        expected = 2 * 5 * m * found * (n - 6) * (n - 1 - m) / ((n - 1) ** 2 * (n - 2) * (n + 1))
+        expected = 2 * 5 * m * dispersion * (n - 6) * (n - 1 - m) / ((n - 1) ** 2 * (n - 2) * (n + 1))
         assert noise or traces.var() == pytest.approx(float(expected), rel=0.15)
 
 
-@pytest.mark.parametrize("said", [np.nan, np.inf, -np.inf, 1e308, -1e308, 8.9, 0.0])
-def test_a_kurtosis_that_no_columns_have_gives_no_p_value(said: float) -> None:
+@pytest.mark.parametrize("kurtosis", [np.nan, np.inf, -np.inf, 1e308, -1e308, 8.9, 0.0])
+def test_a_kurtosis_that_no_columns_have_gives_no_p_value(kurtosis: float) -> None:
     """Of three directions it is 9 at least; an owner may state anything."""
-    for sides in ((np.array(said), 3, np.array(2.0), 1), (np.array(2.0), 1, np.array(said), 3)):
+    for sides in ((np.array(kurtosis), 3, np.array(2.0), 1), (np.array(2.0), 1, np.array(kurtosis), 3)):
         assert np.isnan(explained.dispersion(sides[0], np.array(sides[1]), sides[2], np.array(sides[3]), 500))
     assert explained.dispersion(np.array(9.1), np.array(3), np.array(2.0), 1, 500) < 1.1
 
@@ -83,7 +83,7 @@ def test_a_kurtosis_that_no_columns_have_gives_no_p_value(said: float) -> None:
 def test_predictive_r2_is_right_for_new_rows() -> None:
     """n = 200, k = 15: over 400 samples, the fit's squared error on new rows against the mean's."""
     rng, n, k = np.random.default_rng(4), 200, 15
-    said, shown = [], []
+    predicted, reached = [], []
     for _ in range(400):
         x, new = rng.normal(size=(2, n, k))
         y, later = (0.15 * (rows @ np.ones(k)) + rng.normal(size=n) for rows in (x, new))
@@ -93,9 +93,9 @@ def test_predictive_r2_is_right_for_new_rows() -> None:
             - np.square(y - np.column_stack([x, np.ones(n)]) @ weights).sum() / np.square(y - y.mean()).sum()
         )
         off = later - np.column_stack([new, np.ones(n)]) @ weights
-        said.append(explained.predictive(np.array(r2), np.array(k), n))
-        shown.append(1 - np.square(off).mean() / (1 + k * 0.15**2))
-    assert np.mean(said) == pytest.approx(np.mean(shown), abs=0.02)
+        predicted.append(explained.predictive(np.array(r2), np.array(k), n))
+        reached.append(1 - np.square(off).mean() / (1 + k * 0.15**2))
+    assert np.mean(predicted) == pytest.approx(np.mean(reached), abs=0.02)
 
 
 def drawn_r2(theta: float, k: int, n: int, noise: float, samples: int) -> np.ndarray:

@@ -14,18 +14,15 @@ from mpc_spearman.data.ranks import total
 from mpc_spearman.statistics import reading
 from mpc_spearman.statistics.columns import Columns, Ties, rounded, upper_share
 from mpc_spearman.statistics.strengths import mean_length, strength_errors
+from support.references import sampled_coefficients
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_detectable_coefficients_are_found_four_times_in_five(noise: float) -> None:
     n, samples, generator = 100, 10_000, np.random.default_rng(1)
-    latent = 2 * math.sin(math.pi / 6 * reading.detectable(n, noise=noise))
-    x, other = generator.standard_normal((2, samples, n))
-    y = latent * x + math.sqrt(1 - latent**2) * other
-    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
-    found = (ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12)
-    found += noise * generator.normal(size=samples)
-    assert np.mean(np.abs(found) > 1.96 * math.sqrt(1 / (n - 1) + noise**2)) == pytest.approx(0.8, abs=0.02)
+    rho = sampled_coefficients(reading.detectable(n, noise=noise), n, samples, generator)
+    rho += noise * generator.normal(size=samples)
+    assert np.mean(np.abs(rho) > 1.96 * math.sqrt(1 / (n - 1) + noise**2)) == pytest.approx(0.8, abs=0.02)
     assert reading.detectable(n, 24) > reading.detectable(n)
 
 
@@ -40,8 +37,8 @@ def test_a_strength_has_the_standard_error_of_its_permutations(strength: Any, es
     scales = np.full(6, math.sqrt(total(n))) if estimator == "paper" else np.maximum(lengths, 1)
     target = generator.permuted(np.tile(np.arange(1.0 - n, n, 2), (20_000, 1)), axis=1) / math.sqrt(total(n))
     rho = target @ (ranks.matrix / scales[:, None]).T
-    kept = rho if estimator == "paper" else rho[:, lengths > 0]
-    mu = (np.abs(kept) if strength == "mean_abs" else kept).mean(axis=1)
+    averaged = rho if estimator == "paper" else rho[:, lengths > 0]
+    mu = (np.abs(averaged) if strength == "mean_abs" else averaged).mean(axis=1)
     norm = mean_length(ranks, strength, estimator)
     (error,) = strength_errors([norm], [np.full(1, n)])
     assert mu.std() == pytest.approx(error, rel=0.03)
@@ -64,20 +61,20 @@ def test_a_flag_reaches_its_largest_coefficient_and_its_auc() -> None:
 def test_skewness_is_that_of_the_ranks() -> None:
     generator = np.random.default_rng(4)
     table = [generator.poisson(1, 500), generator.random(500) < 0.03, np.zeros(500), np.arange(500)]
-    found = rank_columns(table).skewness
+    skewness = rank_columns(table).skewness
     expected = [stats.skew(stats.rankdata(column)) for column in table[:2]]
-    np.testing.assert_allclose(found, [*expected, 0, 0], rtol=1e-9)
-    assert rank_columns([~table[1]]).skewness[0] == pytest.approx(-found[1])
-    for side, share in ((found, table[1].mean()), (-found, 1 - table[1].mean())):
+    np.testing.assert_allclose(skewness, [*expected, 0, 0], rtol=1e-9)
+    assert rank_columns([~table[1]]).skewness[0] == pytest.approx(-skewness[1])
+    for side, share in ((skewness, table[1].mean()), (-skewness, 1 - table[1].mean())):
         assert upper_share(side)[1] == pytest.approx(share)
 
 
 def test_a_receiver_is_told_skewness_to_within_a_tenth() -> None:
     exact = np.array([0.0, 0.03, -0.4, 0.4, 7.0, 300.0])
-    told = rounded(exact)
-    assert told[:2].tolist() == [0, 0]
-    np.testing.assert_allclose(told[2:], exact[2:], rtol=2 ** (1 / 8) - 1 + 1e-9)
-    assert rounded(exact * 1.001).tolist() == told.tolist()
+    stated = rounded(exact)
+    assert stated[:2].tolist() == [0, 0]
+    np.testing.assert_allclose(stated[2:], exact[2:], rtol=2 ** (1 / 8) - 1 + 1e-9)
+    assert rounded(exact * 1.001).tolist() == stated.tolist()
 
 
 def test_errors_of_strengths_allow_for_values_missing_at_both_sides() -> None:

@@ -45,29 +45,29 @@ def test_shared_tables(name, estimator, file):
     guest, host = load(name)
     # the files hold 12 digits, rows the guest's features and columns the host's
     expected = pd.read_csv(DATA / f"{name}_spearman_{file}.csv", index_col=0).loc[:, list(host.columns)]
-    found = reference({"guest": guest}, host, estimator=estimator)
-    rows = found.coefficients.loc["guest"].loc[list(expected.index)]
+    pooled = reference({"guest": guest}, host, estimator=estimator)
+    rows = pooled.coefficients.loc["guest"].loc[list(expected.index)]
     np.testing.assert_allclose(rows.to_numpy(), expected.to_numpy(), rtol=0, atol=1e-11)
-    np.testing.assert_allclose(ours(guest, host, estimator), found.coefficients.to_numpy(), rtol=5e-16)
-    np.testing.assert_allclose(ours(host, guest, estimator).T, found.coefficients.to_numpy(), rtol=5e-16)
+    np.testing.assert_allclose(ours(guest, host, estimator), pooled.coefficients.to_numpy(), rtol=5e-16)
+    np.testing.assert_allclose(ours(host, guest, estimator).T, pooled.coefficients.to_numpy(), rtol=5e-16)
 
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_shared_tables_strengths(name):
     guest, host = load(name)
-    found = reference({"guest": guest}, host)
+    pooled = reference({"guest": guest}, host)
     for p, x in enumerate(guest):
         for q, y in enumerate(host):
             scipy = stats.spearmanr(guest[x], host[y])
-            np.testing.assert_allclose(found.coefficients.iloc[p, q], scipy.statistic, rtol=0, atol=5e-15)
+            np.testing.assert_allclose(pooled.coefficients.iloc[p, q], scipy.statistic, rtol=0, atol=5e-15)
     a, b = (rank_columns([table[c].to_numpy() for c in table]) for table in (guest, host))
     encoding = encoding_for([guest], "tie_corrected")
     opened = encoding.source_vector(a) @ encoding.column_vectors(b).T
     mu, _ = encoding.decode(opened[0].tolist(), b.constant)
-    np.testing.assert_allclose(mu, found.strengths, rtol=0, atol=encoding.error)
+    np.testing.assert_allclose(mu, pooled.strengths, rtol=0, atol=encoding.error)
     exact, _ = estimators.strengths(ours(guest, host, "tie_corrected"), "mean")
     ranking = [host.columns[q] for q in estimators.order(exact, "descending")]
-    assert list(found.ranking["feature"]) == ranking
+    assert list(pooled.ranking["feature"]) == ranking
 
 
 def small() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
@@ -81,20 +81,23 @@ def small() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
 
 def test_form_and_undefined_values():
     source, target = small()
-    found = reference(source, target)
-    assert found.coefficients.index.tolist() == [("A1", "u"), ("A1", "flat"), ("A2", "u")]
-    assert found.coefficients.index.names == ["party", "feature"]
-    assert found.coefficients.columns.tolist() == ["two", "flat", "up"]
-    assert found.coefficients.loc[("A1", "u"), "up"] == 1
-    assert found.coefficients.loc[("A2", "u"), "up"] == -1
-    assert found.coefficients.loc[("A1", "u"), "two"] == pytest.approx(math.sqrt(0.8))
-    assert found.coefficients.loc[("A1", "flat")].isna().all()
-    assert found.counts.tolist() == [2, 0, 2]
-    assert found.strengths.index.tolist() == ["two", "flat", "up"]
-    assert found.strengths.name == "strength"
-    assert found.ranking.columns.tolist() == ["position", "feature", "strength"]
-    assert found.ranking["feature"].tolist() == ["two", "up", "flat"]  # equals in table order, undefined last
-    assert found.ranking["position"].tolist() == [1, 2, 3]
+    pooled = reference(source, target)
+    assert pooled.coefficients.index.tolist() == [("A1", "u"), ("A1", "flat"), ("A2", "u")]
+    assert pooled.coefficients.columns.tolist() == ["two", "flat", "up"]
+    assert pooled.coefficients.loc[("A1", "u"), "up"] == 1
+    assert pooled.coefficients.loc[("A2", "u"), "up"] == -1
+    assert pooled.coefficients.loc[("A1", "u"), "two"] == pytest.approx(math.sqrt(0.8))
+    assert pooled.coefficients.loc[("A1", "flat")].isna().all()
+    assert pooled.counts.tolist() == [2, 0, 2]
+    assert pooled.strengths.index.tolist() == ["two", "flat", "up"]
+    assert pooled.strengths.name == "strength"
+    assert pooled.ranking.columns.tolist() == ["position", "feature", "strength"]
+    assert pooled.ranking["feature"].tolist() == [
+        "two",
+        "up",
+        "flat",
+    ]  # equals in table order, undefined last
+    assert pooled.ranking["position"].tolist() == [1, 2, 3]
     ascending = reference(source, target, order="ascending")
     assert ascending.ranking["feature"].tolist() == ["two", "up", "flat"]
     sizes = reference(source, target, strength="mean_abs")
@@ -104,10 +107,10 @@ def test_form_and_undefined_values():
 
 def test_paper_gives_numbers_everywhere():
     source, target = small()
-    found = reference(source, target, estimator="paper")
-    assert found.coefficients.loc[("A1", "flat"), "up"] == 0.5
-    assert found.coefficients.loc[("A1", "flat"), "flat"] == 1
-    assert found.counts.tolist() == [3, 3, 3]
+    pooled = reference(source, target, estimator="paper")
+    assert pooled.coefficients.loc[("A1", "flat"), "up"] == 0.5
+    assert pooled.coefficients.loc[("A1", "flat"), "flat"] == 1
+    assert pooled.counts.tolist() == [3, 3, 3]
 
 
 def test_ties_by_scipy_and_by_the_papers_formula():
@@ -115,15 +118,15 @@ def test_ties_by_scipy_and_by_the_papers_formula():
     x, y = rng.integers(0, 9, 60), rng.poisson(2.0, 60)
     frames = {"A": pd.DataFrame({"x": x})}, pd.DataFrame({"y": y})
     squares = ((stats.rankdata(x) - stats.rankdata(y)) ** 2).sum()
-    found = {
+    pooled = {
         name: reference(*frames, estimator=name).coefficients.iloc[0, 0]
         for name in ("tie_corrected", "paper")
     }
-    assert found["tie_corrected"] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-15)
-    assert found["paper"] == pytest.approx(1 - 6 * squares / (60 * (60**2 - 1)), abs=1e-15)
+    assert pooled["tie_corrected"] == pytest.approx(stats.spearmanr(x, y).statistic, abs=1e-15)
+    assert pooled["paper"] == pytest.approx(1 - 6 * squares / (60 * (60**2 - 1)), abs=1e-15)
 
 
 def test_integers_beyond_float_precision_are_not_ties():
     big = pd.DataFrame({"x": np.array([2**53, 2**53 + 1, 2**53 + 2], dtype=np.int64)})
-    found = reference({"A": big}, pd.DataFrame({"y": [1, 2, 3]}), estimator="paper")
-    assert found.coefficients.iloc[0, 0] == 1
+    pooled = reference({"A": big}, pd.DataFrame({"y": [1, 2, 3]}), estimator="paper")
+    assert pooled.coefficients.iloc[0, 0] == 1

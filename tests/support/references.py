@@ -127,3 +127,17 @@ def check_result(
 
 def inverse_root(value: int) -> Fraction:
     return Fraction(math.isqrt((1 << (2 * 160)) // value), 1 << 160)
+
+
+def row_coefficients(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Spearman's coefficient of each row of x with the same row of y, without ties."""
+    n = x.shape[1]
+    ranks = [values.argsort(axis=1).argsort(axis=1) - (n - 1) / 2 for values in (x, y)]
+    return np.asarray((ranks[0] * ranks[1]).sum(axis=1) / (n * (n * n - 1) / 12))
+
+
+def sampled_coefficients(rho: float, n: int, samples: int, rng: np.random.Generator) -> np.ndarray:
+    """Coefficients of samples of bivariate normal columns, whose Spearman correlation is rho."""
+    latent = 2 * math.sin(math.pi / 6 * rho)
+    x, independent = rng.standard_normal((2, samples, n))
+    return row_coefficients(x, latent * x + math.sqrt(1 - latent**2) * independent)
