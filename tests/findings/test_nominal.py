@@ -49,8 +49,8 @@ def plan_of(*sources: str, noisy: bool = False, **settings: Any) -> Plan:
 
 
 def run(*sources: str, tables: dict[str, pd.DataFrame] = TABLES, **settings: Any) -> Ended:
-    its = plan_of(*sources, **settings)
-    return run_in_memory(its, {name: tables[name] for name in (*sources, "B")})
+    plan = plan_of(*sources, **settings)
+    return run_in_memory(plan, {name: tables[name] for name in (*sources, "B")})
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +67,15 @@ def noisy() -> Ended:
 
 
 def line(result: Result, source: str, target: str) -> Any:
-    found = result.nominal
-    (row,) = found[(found["source"] == source) & (found["target"] == target)].itertuples()
+    lines = result.nominal
+    (row,) = lines[(lines["source"] == source) & (lines["target"] == target)].itertuples()
     return row
 
 
 def as_encoded(result: Result, party: str, column: str) -> pd.Series[Any]:
     """A column of a table, its rare categories together."""
-    own = result.categories.loc[party]
-    names = own.loc[own["column"] == column, "category"]
+    categories = result.categories.loc[party]
+    names = categories.loc[categories["column"] == column, "category"]
     values = TABLES[party][column]
     return values.where(values.isin(names), "other")
 
@@ -89,19 +89,19 @@ def test_each_line_is_scipys_of_the_pooled_tables(exact: Ended) -> None:
     region, ward = as_encoded(result, "A1", "region"), as_encoded(result, "B", "ward")
     assert region.value_counts().index.tolist() == ["north", "south", "east", "other"]
     kruskal = stats.kruskal(*grouped(TABLES["B"]["cost"], region))
-    its = line(result, "region", "cost")
-    assert (its.party, its.measure, its.df) == ("A1", "η²", 3)
-    assert (N - 1) * its.value == pytest.approx(kruskal.statistic, rel=1e-10)
-    assert its.p == pytest.approx(kruskal.pvalue, rel=1e-8)
+    related = line(result, "region", "cost")
+    assert (related.party, related.measure, related.df) == ("A1", "η²", 3)
+    assert (N - 1) * related.value == pytest.approx(kruskal.statistic, rel=1e-10)
+    assert related.p == pytest.approx(kruskal.pvalue, rel=1e-8)
     chi2 = stats.chi2_contingency(pd.crosstab(region, ward), correction=False)
-    its = line(result, "region", "ward")
-    assert (its.measure, its.df) == ("V", chi2.dof)
-    assert its.value**2 * N * (min(region.nunique(), ward.nunique()) - 1) == pytest.approx(chi2.statistic)
-    assert its.value == pytest.approx(
+    related = line(result, "region", "ward")
+    assert (related.measure, related.df) == ("V", chi2.dof)
+    assert related.value**2 * N * (min(region.nunique(), ward.nunique()) - 1) == pytest.approx(chi2.statistic)
+    assert related.value == pytest.approx(
         stats.contingency.association(pd.crosstab(region, ward).to_numpy(), method="cramer")
     )
-    its = line(result, "age", "ward")
-    assert its.p == pytest.approx(stats.kruskal(*grouped(TABLES["A1"]["age"], ward)).pvalue, rel=1e-8)
+    related = line(result, "age", "ward")
+    assert related.p == pytest.approx(stats.kruskal(*grouped(TABLES["A1"]["age"], ward)).pvalue, rel=1e-8)
     tested = result.nominal["p"].dropna()
     assert result.nominal["q"].dropna().to_numpy() == pytest.approx(stats.false_discovery_control(tested))
 
@@ -109,9 +109,9 @@ def test_each_line_is_scipys_of_the_pooled_tables(exact: Ended) -> None:
 def test_a_column_of_two_values_has_its_coefficients_p_value(exact: Ended) -> None:
     result = exact.result("B")
     for target in ("cost", "visits"):
-        its, pair = line(result, "sex", target), ("A1", "sex=M")
-        assert its.value == pytest.approx(result.coefficients.loc[pair, target] ** 2, rel=1e-12)
-        assert its.p == result.pvalues.loc[pair, target]
+        related, pair = line(result, "sex", target), ("A1", "sex=M")
+        assert related.value == pytest.approx(result.coefficients.loc[pair, target] ** 2, rel=1e-12)
+        assert related.p == result.pvalues.loc[pair, target]
 
 
 def test_every_copy_of_coefficients_has_the_lines_that_it_can_know(exact: Ended) -> None:
@@ -123,9 +123,9 @@ def test_every_copy_of_coefficients_has_the_lines_that_it_can_know(exact: Ended)
         for _ in range(targets)
     ]
     pd.testing.assert_frame_equal(exact.result("B").nominal, whole, rtol=1e-9)
-    own = whole[whole["party"] == "A1"].reset_index(drop=True)
-    mine = exact.result("A1").nominal
-    pd.testing.assert_frame_equal(mine.drop(columns="q"), own.drop(columns="q"), rtol=1e-9)
+    expected = whole[whole["party"] == "A1"].reset_index(drop=True)
+    held = exact.result("A1").nominal
+    pd.testing.assert_frame_equal(held.drop(columns="q"), expected.drop(columns="q"), rtol=1e-9)
     categories = exact.result("A1").categories
     assert set(categories.index.get_level_values("party")) == {"A1", "B"}
     assert categories.loc[("A1", "region=north")].tolist() == ["region", "north"]
@@ -136,9 +136,9 @@ def test_every_copy_of_coefficients_has_the_lines_that_it_can_know(exact: Ended)
 def test_encrypted_runs_give_the_same_lines(protocol: str, exact: Ended) -> None:
     if protocol == "bfv":
         pytest.importorskip("tenseal")
-    found = run("A2", **PROTOCOLS[protocol]).result("C").nominal
+    nominal = run("A2", **PROTOCOLS[protocol]).result("C").nominal
     expected = exact.result("C").nominal.query("party == 'A2'").reset_index(drop=True)
-    pd.testing.assert_frame_equal(found.drop(columns="q"), expected.drop(columns="q"), rtol=1e-9)
+    pd.testing.assert_frame_equal(nominal.drop(columns="q"), expected.drop(columns="q"), rtol=1e-9)
 
 
 def test_noisy_copies_hold_what_follows_from_their_own_numbers(noisy: Ended) -> None:
@@ -153,8 +153,8 @@ def test_noisy_copies_hold_what_follows_from_their_own_numbers(noisy: Ended) -> 
     # They are computed from what a receiver has anyway, so nobody learns more from them.
     for party in ("B", "A1"):
         findings = noisy.result(party).findings
-        known = {name: findings.held[name] for name in ("coefficients", "noise", "columns", "categories")}
-        again = type(findings)(findings.copy, known).follow()["nominal"]
+        tables = {name: findings.held[name] for name in ("coefficients", "noise", "columns", "categories")}
+        again = type(findings)(findings.copy, tables).follow()["nominal"]
         pd.testing.assert_frame_equal(again, findings.held["nominal"])
 
 
@@ -163,18 +163,18 @@ def test_copies_are_kept_and_hold_against_the_record(tmp_path: Path) -> None:
     keys = {name: Identity.new() for name in ("C", "B", "A1", "A2")}
     for reveal in ("coefficients", "explained"):
         granted = dict.fromkeys(grants, reveal)
-        its = plan_of("A1", "A2", noisy=True, reveal=reveal, results=granted)
-        content = its.model_dump(mode="json")
+        plan = plan_of("A1", "A2", noisy=True, reveal=reveal, results=granted)
+        content = plan.model_dump(mode="json")
         for party in everyone(content):
             party["identity"] = str(keys[party["name"]])
-        its = load_plan(content)
-        ended = run_in_memory(its, TABLES, keys=keys)
-        for name, result in ((name, ended.result(name)) for name in ("B", "A1")):
+        plan = load_plan(content)
+        finished = run_in_memory(plan, TABLES, keys=keys)
+        for name, result in ((name, finished.result(name)) for name in ("B", "A1")):
             loaded = Result.load(result.save(tmp_path / reveal / name))
-            for kept in loaded.holds:
-                assert getattr(loaded, kept).equals(getattr(result, kept)), kept
-            said = [*check(tmp_path / reveal / name, its)]
-            assert all(right for right, _ in said), said
+            for name_of_table in loaded.holds:
+                assert getattr(loaded, name_of_table).equals(getattr(result, name_of_table)), name_of_table
+            checks = [*check(tmp_path / reveal / name, plan)]
+            assert all(right for right, _ in checks), checks
 
 
 def test_the_report_the_terminal_and_a_notebook_show_whole_columns(exact: Ended) -> None:
@@ -208,9 +208,9 @@ def test_merged_copies_have_the_lines_of_all_sources(exact: Ended, tmp_path: Pat
 
 
 def test_at_explained_the_categories_of_one_column_count_once() -> None:
-    ended = run("A1", reveal="explained", results={"target": "explained", "sources": "explained"})
+    finished = run("A1", reveal="explained", results={"target": "explained", "sources": "explained"})
     for party in ("C", "B", "A1"):
-        result = ended.result(party)
+        result = finished.result(party)
         assert "of 3 columns differ" in result.findings.headline()
         assert len(result.explained) > 3
         assert set(result.categories["column"]) == {"ward"}
@@ -218,15 +218,15 @@ def test_at_explained_the_categories_of_one_column_count_once() -> None:
 
 def test_a_category_that_the_rows_of_a_run_lack_is_left_out() -> None:
     """Which flags there are follows from the whole table; of the rows used, from those that vary."""
-    kept = REGION != "south"
-    some = TABLES["B"][kept]
-    its = run("A1", tables={**TABLES, "B": some}, alignment="intersect").result("C")
-    assert its.coefficients.loc[("A1", "region=south")].isna().all()
-    region = as_encoded(its, "A1", "region")[kept]
-    expected = stats.kruskal(*grouped(TABLES["B"]["cost"][kept], region))
-    found = line(its, "region", "cost")
-    assert found.df == region.nunique() - 1
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-8)
+    rows = REGION != "south"
+    some = TABLES["B"][rows]
+    result = run("A1", tables={**TABLES, "B": some}, alignment="intersect").result("C")
+    assert result.coefficients.loc[("A1", "region=south")].isna().all()
+    region = as_encoded(result, "A1", "region")[rows]
+    expected = stats.kruskal(*grouped(TABLES["B"]["cost"][rows], region))
+    related = line(result, "region", "cost")
+    assert related.df == region.nunique() - 1
+    assert related.p == pytest.approx(expected.pvalue, rel=1e-8)
 
 
 def test_the_column_of_a_flag_must_be_in_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,9 +236,9 @@ def test_the_column_of_a_flag_must_be_in_its_name(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         describe, "_description", lambda table, *more: {**real(table, *more), "nominal": ("x",) * table.m}
     )
-    ended = run("A2")
-    assert isinstance(ended.errors["C"], ProtocolViolation)
-    assert "sent a field 'nominal' that no columns" in str(ended.errors["C"])
+    finished = run("A2")
+    assert isinstance(finished.errors["C"], ProtocolViolation)
+    assert "sent a field 'nominal' that no columns" in str(finished.errors["C"])
 
 
 @pytest.mark.usefixtures("warm")

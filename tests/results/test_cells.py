@@ -45,7 +45,7 @@ NAMES = [
 def unescaped(text: str) -> str:
     """Undo the escaping, as docs/results.md describes it."""
     undo = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
-    return undo.sub(lambda it: chr(int(it[1], 16)) if it[1] else "\\", text.removeprefix("'"))
+    return undo.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\\", text.removeprefix("'"))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -94,8 +94,8 @@ def test_a_result_with_such_names_comes_back(tmp_path: Path) -> None:
     values = np.random.default_rng(1).uniform(-0.9, 0.9, (len(names), len(names)))
     matrix = matrix_of(values, names, [("A", name) for name in names])
     held = parts(matrix, plan)
-    both = pd.DataFrame({"tie_corrected": held["strengths"], "paper": held["strengths"]})
-    result = small(plan=plan, warnings=NAMES, estimators=both, **held)
+    estimators = pd.DataFrame({"tie_corrected": held["strengths"], "paper": held["strengths"]})
+    result = small(plan=plan, warnings=NAMES, estimators=estimators, **held)
     folder = result.save(tmp_path / "run")
     assert saved.files(Result.load(folder)) == saved.files(result)
     for path in folder.glob("*.csv"):

@@ -42,12 +42,12 @@ def test_the_map_has_the_strongest_rows_and_columns_in_their_order(source: int, 
     rows = frame.abs().max(axis=1).nlargest(LONGEST_SIDE).index
     columns = frame.abs().max().nlargest(LONGEST_SIDE).index
     expected = frame.loc[frame.index.isin(rows), frame.columns.isin(columns)]
-    found = drawn(result)
-    assert [[cell.title.split(" (")[0] for cell in cells] for *_, cells in found.rows] == [
+    shown_map = drawn(result)
+    assert [[cell.title.split(" (")[0] for cell in cells] for *_, cells in shown_map.rows] == [
         [f"{name} × {feature}: {number(rho)}" for feature, rho in row.items()]
         for (_, name), row in expected.iterrows()
     ]
-    assert found.whole == (max(source, target) <= LONGEST_SIDE)
+    assert shown_map.whole == (max(source, target) <= LONGEST_SIDE)
     marked = result.qvalues <= 0.05
     shown = page(result)
     assert len(shown.of_class("found")) == marked.loc[expected.index, expected.columns].sum().sum()
@@ -69,38 +69,38 @@ def test_an_undefined_row_gives_way_to_one_with_coefficients() -> None:
 
 
 def test_colours_are_centred_on_zero_and_end_at_round_numbers() -> None:
-    found = drawn(of([[0.0, 0.13], [math.nan, -0.2]]))
-    assert found.bound == 0.2
-    cells = [(cell.text, cell.colour, cell.percent) for *_, cells in found.rows for cell in cells]
+    shown_map = drawn(of([[0.0, 0.13], [math.nan, -0.2]]))
+    assert shown_map.bound == 0.2
+    cells = [(cell.text, cell.colour, cell.percent) for *_, cells in shown_map.rows for cell in cells]
     assert cells == [(".00", "warm", 0), (".13", "warm", 65), ("", "", 0), ("−.20", "cool", 100)]
 
 
 def test_features_of_one_name_in_two_sources_stay_apart() -> None:
     a, b = tables(60, 2, 3)
     result = computed({"A1": a, "A2": a[::-1].reset_index(drop=True)}, b)
-    found = page(result)
+    shown = page(result)
     for party in ("A1", "A2"):
         first = number(result.coefficients.loc[(party, "source_0"), "target_0"])
-        assert any(title.startswith(f"{party} · source_0 × target_0: {first}") for title in found.titles)
-    assert len(found.of_class("apart")) == 1
+        assert any(title.startswith(f"{party} · source_0 × target_0: {first}") for title in shown.titles)
+    assert len(shown.of_class("apart")) == 1
 
 
-def test_an_interval_is_told_on_hover_for_what_was_found() -> None:
+def test_titles_of_differing_pairs_have_an_interval() -> None:
     result = synthetic()
-    ends, found = result.intervals, result.qvalues <= 0.05
-    assert found.to_numpy().any()
-    assert not found.to_numpy().all()
-    assert (ends.xs("low", level="bound").notna() == found).all(axis=None)
+    ends, differing = result.intervals, result.qvalues <= 0.05
+    assert differing.to_numpy().any()
+    assert not differing.to_numpy().all()
+    assert (ends.xs("low", level="bound").notna() == differing).all(axis=None)
     titles = page(result).titles
-    for (_, source), row in found.iterrows():
-        for target, there in row.items():
-            (title,) = [one for one in titles if one.startswith(f"{source} × {target}: ")]
-            assert (" to " in title) == there
-    about = {name: getattr(result, name) for name in ("plan", "party", "role", "n", "cost")}
-    without = page(made(**about, **parts(result.coefficients, result.plan, Ties.MANY, 1.5)))
-    assert any("(none: many ties; q " in title for title in without.titles)
-    assert not without.of_class("whisker")  # and a point alone where there is none
-    assert [tag for tag, _ in without.elements].count("circle") == 24
+    for (_, source), row in differing.iterrows():
+        for target, differs in row.items():
+            (title,) = [text for text in titles if text.startswith(f"{source} × {target}: ")]
+            assert (" to " in title) == differs
+    arguments = {name: getattr(result, name) for name in ("plan", "party", "role", "n", "cost")}
+    untested = page(made(**arguments, **parts(result.coefficients, result.plan, Ties.MANY, 1.5)))
+    assert any("(none: many ties; q " in title for title in untested.titles)
+    assert not untested.of_class("whisker")  # and a point alone where there is none
+    assert [tag for tag, _ in untested.elements].count("circle") == 24
 
 
 def test_the_whole_matrix_is_a_picture_where_the_map_is_not() -> None:
@@ -108,7 +108,7 @@ def test_the_whole_matrix_is_a_picture_where_the_map_is_not() -> None:
     pixels = decoded(picture(matrix, 0.4))
     assert pixels[:, :, 3].tolist() == [[254, 254, 0, 0], [128, 254, 64, 0]]
     colours = [[WARM, COOL], [WARM, WARM]]
-    assert [[f"#{bytes(one[:3]).hex()}" for one in row[:2]] for row in pixels.tolist()] == colours
+    assert [[f"#{bytes(pixel[:3]).hex()}" for pixel in row[:2]] for row in pixels.tolist()] == colours
     large = np.zeros((2, 5000))
     large[1, 4321] = -0.4
     pixels = decoded(picture(drawn_matrix(large), 0.4))

@@ -83,17 +83,17 @@ Save = Callable[..., list[Path]]
 @pytest.fixture
 def save(tmp_path: Path, no_pages: None) -> Save:
     def saved(*results: Result) -> list[Path]:
-        return [one.save(tmp_path / f"run{number}") for number, one in enumerate(results)]
+        return [each.save(tmp_path / f"run{number}") for number, each in enumerate(results)]
 
     return saved
 
 
-def assert_same_numbers(one: Result, other: Result, exact: bool = True) -> None:
-    pd.testing.assert_series_equal(one.strengths, other.strengths, check_exact=exact)
-    pd.testing.assert_series_equal(one.counts, other.counts)
+def assert_same_numbers(first: Result, second: Result, exact: bool = True) -> None:
+    pd.testing.assert_series_equal(first.strengths, second.strengths, check_exact=exact)
+    pd.testing.assert_series_equal(first.counts, second.counts)
     if exact:
         for part in ("coefficients", "pvalues", "intervals", "qvalues", "ranking"):
-            pd.testing.assert_frame_equal(getattr(one, part), getattr(other, part), check_exact=True)
+            pd.testing.assert_frame_equal(getattr(first, part), getattr(second, part), check_exact=True)
 
 
 # ---- numbers
@@ -112,12 +112,12 @@ def test_rows_are_stacked_and_strengths_are_those_of_all_rows(
     values: list[list[list[float]]], strength: str, order: str, save: Save, tmp_path: Path
 ) -> None:
     plan = {"strength": strength, "order": order}
-    runs = save(*(result(f"S{k}", one, plan=plan) for k, one in enumerate(values)))
+    runs = save(*(result(f"S{k}", matrix, plan=plan) for k, matrix in enumerate(values)))
     merged = merge(runs, tmp_path / "out")
-    everything = np.array([row for one in values for row in one])
+    everything = np.array([row for matrix in values for row in matrix])
     assert merged.coefficients.to_numpy().tobytes() == everything.tobytes()
     assert list(merged.coefficients.index) == [
-        (f"S{k}", f"f{p}") for k, one in enumerate(values) for p in range(len(one))
+        (f"S{k}", f"f{p}") for k, matrix in enumerate(values) for p in range(len(matrix))
     ]
     pooled = result("all", everything, plan=plan)
     pd.testing.assert_series_equal(merged.strengths, pooled.strengths, check_exact=True)
@@ -125,7 +125,7 @@ def test_rows_are_stacked_and_strengths_are_those_of_all_rows(
     pd.testing.assert_frame_equal(merged.ranking, pooled.ranking, check_exact=True)
 
     # The same, where the target was granted strengths alone: weighted means, to the last digits.
-    runs = save(*(result(f"S{k}", one, plan=plan, holds="strengths") for k, one in enumerate(values)))
+    runs = save(*(result(f"S{k}", matrix, plan=plan, holds="strengths") for k, matrix in enumerate(values)))
     weighted = merge(runs, tmp_path / "out")
     assert_same_numbers(weighted, pooled, exact=False)
     assert not hasattr(weighted, "coefficients")
@@ -189,11 +189,11 @@ def pooled_tables() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
 
 def run_one(source: str, out: Path, key: Path, **more: Any) -> Path:
     sources, target = pooled_tables()
-    its = load_plan(plan(source, **more), [f"parties.target.alignment_key={key}"])
+    settings = load_plan(plan(source, **more), [f"parties.target.alignment_key={key}"])
     tables = {source: sources[source], "B": target}
     for name, table in tables.items():
         tables[name] = table.assign(id=[f"p{i}" for i in range(90)])
-    return run_in_memory(its, tables).results["B"].save(out)
+    return run_in_memory(settings, tables).results["B"].save(out)
 
 
 def test_two_runs_merged_are_the_pooled_tables_answer(
@@ -236,13 +236,13 @@ def test_weakened_columns_stay_so_when_merged_with_complete_runs(tmp_path: Path)
     target = pd.DataFrame({"y": rng.normal(size=300)})
     for source, alignment in (("A", "same"), ("D", "intersect")):
         results = {"precision": "statistical", "target": "coefficients"}
-        its = plan(source, reveal="coefficients", alignment=alignment, results=results)
-        its = load_plan(its, [f"parties.target.alignment_key={key}"])
-        both = {
-            name: its_table.assign(id=[f"p{i}" for i in range(len(its_table))])
-            for name, its_table in ((source, tables[source]), ("B", target))
+        settings = plan(source, reveal="coefficients", alignment=alignment, results=results)
+        settings = load_plan(settings, [f"parties.target.alignment_key={key}"])
+        with_ids = {
+            name: rows.assign(id=[f"p{i}" for i in range(len(rows))])
+            for name, rows in ((source, tables[source]), ("B", target))
         }
-        runs.append(run_in_memory(its, both).results["B"].save(tmp_path / source))
+        runs.append(run_in_memory(settings, with_ids).results["B"].save(tmp_path / source))
     merge(runs, tmp_path / "both")
     for folder, expected in (
         (runs[1], [True, False, False]),
@@ -255,7 +255,7 @@ def test_weakened_columns_stay_so_when_merged_with_complete_runs(tmp_path: Path)
 def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
     ids = id_array(["p1", "p2", "p3"])
     turned, fewer = (
-        result("D", ROW, alignment=alignment_tag(tmp_path / "key", its)) for its in (ids[::-1], ids[:2])
+        result("D", ROW, alignment=alignment_tag(tmp_path / "key", rows)) for rows in (ids[::-1], ids[:2])
     )
     first = result("A", ROW, alignment=alignment_tag(tmp_path / "key", ids))
     with pytest.raises(MergeError, match="other row ids, or another parties"):
@@ -268,7 +268,7 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("later", "message"),
     [
         (result("D", ROW, party="T"), "the target differs: 'B' and 'T'"),
         (result("D", ROW, n=4999), "number of rows differs: 5000 and 4999"),
@@ -287,9 +287,9 @@ def test_runs_over_other_rows_are_refused(save: Save, tmp_path: Path) -> None:
     ],
 )
 def test_results_that_do_not_belong_together(
-    other: Result, message: str, save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    later: Result, message: str, save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runs = save(result("A", ROW), other)
+    runs = save(result("A", ROW), later)
     with pytest.raises(MergeError, match=message) as caught:
         merge(runs, tmp_path / "out")
     assert str(runs[1]) in str(caught.value)

@@ -19,13 +19,13 @@ def test_pairs_are_the_matrices_in_one_table_strongest_first() -> None:
     a, b = tables(60, 3, 4)
     b["constant"] = 1.0
     result = computed({"A": a, "D": a.iloc[:, :1]}, b)
-    found = result.pairs()
-    assert list(found.columns) == ["party", "source", "target", "rho", "p", "q", "low", "high"]
-    assert len(found) == 4 * 5
-    sizes = found["rho"].abs().to_numpy()
+    pairs = result.pairs()
+    assert list(pairs.columns) == ["party", "source", "target", "rho", "p", "q", "low", "high"]
+    assert len(pairs) == 4 * 5
+    sizes = pairs["rho"].abs().to_numpy()
     assert np.isnan(sizes[-4:]).all()
     assert (np.diff(sizes[:-4]) <= 0).all()
-    for pair in found.itertuples():
+    for pair in pairs.itertuples():
         at = (pair.party, pair.source)
         expected = [
             frame.loc[at, pair.target] for frame in (result.coefficients, result.pvalues, result.qvalues)

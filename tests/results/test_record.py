@@ -38,22 +38,22 @@ TABLES = {
 KEYS = {name: Identity.new() for name in ("C", "B", "A1", "A2")}
 
 
-def settings(**other: Any) -> dict[str, Any]:
+def settings(**changes: Any) -> dict[str, Any]:
     """A plan's content, with everybody's identity, that grants the sources strengths."""
-    content = mapping("A1", "A2", **{"reveal": "strengths", "results": {"sources": "strengths"}} | other)
+    content = mapping("A1", "A2", **{"reveal": "strengths", "results": {"sources": "strengths"}} | changes)
     for party in everyone(content):
         party["identity"] = str(KEYS[party["name"]])
     return content
 
 
-def run(links: Callable[..., Links] = Links, **other: Any) -> Ended:
-    ended = run_in_memory(load_plan(settings(**other)), TABLES, make_links=links, keys=KEYS)
-    assert not ended.errors
-    return ended
+def run(links: Callable[..., Links] = Links, **changes: Any) -> Ended:
+    finished = run_in_memory(load_plan(settings(**changes)), TABLES, make_links=links, keys=KEYS)
+    assert not finished.errors
+    return finished
 
 
 @pytest.fixture(scope="module")
-def ended() -> Ended:
+def finished() -> Ended:
     return run()
 
 
@@ -76,31 +76,31 @@ def verify(
 
 
 def test_all_sign_the_same_and_it_holds_against_the_verifiers_plan(
-    ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = {name: content(result) for name, result in ended.results.items()}
-    assert len({one["record"] for one in kept.values()}) == 1
-    assert len({canonical(one["signatures"]) for one in kept.values()}) == 1
-    assert {name: sorted(one["messages"]) for name, one in kept.items()} == {
+    files = {name: content(result) for name, result in finished.results.items()}
+    assert len({file["record"] for file in files.values()}) == 1
+    assert len({canonical(file["signatures"]) for file in files.values()}) == 1
+    assert {name: sorted(file["messages"]) for name, file in files.items()} == {
         "C": ["A1", "A2", "B"],
         **{name: [name] for name in ("A1", "A2", "B")},
     }
-    for name, result in ended.results.items():
+    for name, result in finished.results.items():
         result.save(tmp_path / name)
-        code, said = verify(tmp_path / name, capsys, settings())
-        assert (code, said.count("NO ")) == (0, 0), said
-        assert all(f"{party}: signed" in said for party in KEYS)
-        assert "that tables were real" in said
+        code, printed = verify(tmp_path / name, capsys, settings())
+        assert (code, printed.count("NO ")) == (0, 0), printed
+        assert all(f"{party}: signed" in printed for party in KEYS)
+        assert "that tables were real" in printed
         assert Result.load(tmp_path / name).record == result.record
 
 
 def test_without_a_plan_the_keys_are_unproved(
-    ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended.results["B"].save(tmp_path / "B")
-    code, said = verify(tmp_path / "B", capsys, None)
+    finished.results["B"].save(tmp_path / "B")
+    code, printed = verify(tmp_path / "B", capsys, None)
     assert code == RecordError.exit_code == 27
-    assert [line for line in said.splitlines() if line.startswith("NO ")] == [
+    assert [line for line in printed.splitlines() if line.startswith("NO ")] == [
         "NO  keys unproved: they are the record's own; --plan takes them from a plan that you trust"
     ]
 
@@ -111,88 +111,88 @@ def test_the_record_of_a_rehearsal_is_compared_with_the_plan_too(
     plan = settings()
     run_in_memory(load_plan(plan), TABLES).results["C"].save(tmp_path / "C")
     for confidence, answer in ((0.95, "ok "), (0.9, "NO ")):
-        code, said = verify(tmp_path / "C", capsys, {**plan, "confidence": confidence})
-        assert f"{answer} the plan's digest against your plan's" in said
-        assert (code, "NO  keys unproved" in said) == (RecordError.exit_code, True)
+        code, printed = verify(tmp_path / "C", capsys, {**plan, "confidence": confidence})
+        assert f"{answer} the plan's digest against your plan's" in printed
+        assert (code, "NO  keys unproved" in printed) == (RecordError.exit_code, True)
 
 
-def test_only_receivers_of_the_same_grant_can_compare_results(ended: Ended) -> None:
-    record = Record.model_validate_json(content(ended.results["A1"])["record"])
+def test_only_receivers_of_the_same_grant_can_compare_results(finished: Ended) -> None:
+    record = Record.model_validate_json(content(finished.results["A1"])["record"])
     assert record.granted["A1"] == record.granted["A2"]
     assert record.granted["B"].commitment != record.granted["A1"].commitment
-    ended = run(reveal="coefficients", results={"sources": "coefficients"})
-    messages = content(ended.results["C"])["messages"]
+    finished = run(reveal="coefficients", results={"sources": "coefficients"})
+    messages = content(finished.results["C"])["messages"]
     nonces = {b64decode(message)[:32] for message in messages.values()}
     assert len(nonces) == 3
 
 
 @pytest.mark.parametrize("field", [*Record.model_fields])
 def test_a_record_altered_in_any_field_is_seen(
-    ended: Ended, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Ended, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = ended.results["B"]
-    kept, record = content(result), json.loads(content(result)["record"])
-    was = record[field]
-    other: Any = not was if isinstance(was, bool) else was + 1 if isinstance(was, int) else None
-    if isinstance(was, str):
-        digit = max(map(was.rfind, "0123456789"))
-        other = f"{was[:digit]}{(int(was[digit]) + 1) % 10}{was[digit + 1 :]}"
-    if isinstance(was, dict):
-        key, value = next(iter(was.items()))
+    result = finished.results["B"]
+    file, record = content(result), json.loads(content(result)["record"])
+    before = record[field]
+    altered: Any = not before if isinstance(before, bool) else before + 1 if isinstance(before, int) else None
+    if isinstance(before, str):
+        digit = max(map(before.rfind, "0123456789"))
+        altered = f"{before[:digit]}{(int(before[digit]) + 1) % 10}{before[digit + 1 :]}"
+    if isinstance(before, dict):
+        key, value = next(iter(before.items()))
         changed = {**value, "grant": "coefficients"} if isinstance(value, dict) else str(Identity.new())
-        other = {**was, key: changed}
-    kept["record"] = canonical({**record, field: other})
+        altered = {**before, key: changed}
+    file["record"] = canonical({**record, field: altered})
     result.save(tmp_path / "B")
-    (tmp_path / "B" / "record.json").write_text(json.dumps(kept))
-    code, said = verify(tmp_path / "B", capsys, settings())
+    (tmp_path / "B" / "record.json").write_text(json.dumps(file))
+    code, printed = verify(tmp_path / "B", capsys, settings())
     assert code == RecordError.exit_code
-    assert said.count("signature is wrong") == 4 or field == "rehearsal"
+    assert printed.count("signature is wrong") == 4 or field == "rehearsal"
 
 
 def test_only_the_plan_shows_that_all_keys_were_replaced(
-    ended: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    result = ended.results["B"]
+    result = finished.results["B"]
     record = Record.model_validate_json(content(result)["record"])
     forged = {name: Identity.new() for name in KEYS}
     text = record.model_copy(update={"identities": {name: str(key) for name, key in forged.items()}}).text
     signatures = {name: key.sign(_PURPOSE, text.encode()) for name, key in forged.items()}
-    messages = {name: b64decode(one) for name, one in content(result)["messages"].items()}
+    messages = {name: b64decode(data) for name, data in content(result)["messages"].items()}
     result.with_record(written(text, signatures, messages)).save(tmp_path / "B")
-    code, said = verify(tmp_path / "B", capsys, settings())
+    code, printed = verify(tmp_path / "B", capsys, settings())
     assert code == RecordError.exit_code
-    assert "NO  the parties' keys against your plan's" in said
-    assert said.count("signature is wrong") == 4
+    assert "NO  the parties' keys against your plan's" in printed
+    assert printed.count("signature is wrong") == 4
     assert "keys unproved" in verify(tmp_path / "B", capsys, None)[1]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "printed"),
     [
-        (lambda kept: kept["messages"].update(B=b64encode(bytes(60)).decode()), "NO  B: the message"),
-        (lambda kept: kept["signatures"].update(A1=b64encode(bytes(64)).decode()), "NO  A1: not signed"),
-        (lambda kept: kept["signatures"].pop("A1"), "NO  A1: not signed"),
-        (lambda kept: kept["signatures"].update(A1=kept["signatures"]["A2"]), "NO  A1: signature is wrong"),
+        (lambda file: file["messages"].update(B=b64encode(bytes(60)).decode()), "NO  B: the message"),
+        (lambda file: file["signatures"].update(A1=b64encode(bytes(64)).decode()), "NO  A1: not signed"),
+        (lambda file: file["signatures"].pop("A1"), "NO  A1: not signed"),
+        (lambda file: file["signatures"].update(A1=file["signatures"]["A2"]), "NO  A1: signature is wrong"),
     ],
 )
 def test_what_else_is_altered_is_named(
-    ended: Ended, spoil: Any, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Ended, spoil: Any, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = content(ended.results["B"])
-    spoil(kept)
-    ended.results["B"].with_record(json.dumps(kept)).save(tmp_path / "B")
+    file = content(finished.results["B"])
+    spoil(file)
+    finished.results["B"].with_record(json.dumps(file)).save(tmp_path / "B")
     code, text = verify(tmp_path / "B", capsys, settings())
-    assert (code, said in text) == (RecordError.exit_code, True), text
+    assert (code, printed in text) == (RecordError.exit_code, True), text
 
 
-@pytest.mark.parametrize(("minutes", "said"), [(61, "61 minutes ahead of"), (-150, "150 minutes behind")])
-def test_a_clock_that_is_off_is_named_as_that(ended: Ended, minutes: int, said: str) -> None:
-    own = Record.model_validate_json(content(ended.results["B"])["record"])
+@pytest.mark.parametrize(("minutes", "printed"), [(61, "61 minutes ahead of"), (-150, "150 minutes behind")])
+def test_a_clock_that_is_off_is_named_as_that(finished: Ended, minutes: int, printed: str) -> None:
+    own_record = Record.model_validate_json(content(finished.results["B"])["record"])
     off = timedelta(minutes=minutes)
-    stated = own.model_copy(update={"began": own.began + off, "ended": own.ended + off})
-    signature, differ = sign(stated.text, own, "B", KEYS["B"])
+    stated = own_record.model_copy(update={"began": own_record.began + off, "ended": own_record.ended + off})
+    signature, differ = sign(stated.text, own_record, "B", KEYS["B"])
     assert (signature, len(differ)) == (NO_SIGNATURE, 1)
-    assert differ[0] == f"ended (its clock is {said} this host's: set both clocks, as by NTP)"
+    assert differ[0] == f"ended (its clock is {printed} this host's: set both clocks, as by NTP)"
 
 
 #: Changes the tables in result.json, or the CSV files beside it.
@@ -201,10 +201,10 @@ Change = Callable[[dict[str, Any], dict[str, bytes]], None]
 
 def rewrite(folder: Path, change: Change) -> None:
     """Change a folder, and the digests in it: whoever can write the one can write the other."""
-    about = json.loads((folder / "result.json").read_text())
-    files = {name: (folder / name).read_bytes() for name in about["files"]}
-    change(about["tables"], files)
-    for name, content in {"result.json": sealed(about, files), **files}.items():
+    summary = json.loads((folder / "result.json").read_text())
+    files = {name: (folder / name).read_bytes() for name in summary["files"]}
+    change(summary["tables"], files)
+    for name, content in {"result.json": sealed(summary, files), **files}.items():
         (folder / name).write_bytes(content)
 
 
@@ -231,17 +231,17 @@ def rename_for_people(tables: dict[str, Any], files: dict[str, bytes]) -> None:
 
 
 def not_shown(folder: Path, plan: Mapping[str, Any], capsys: pytest.CaptureFixture[str]) -> bool:
-    code, said = verify(folder, capsys, plan)
-    assert (code, said.count("NO ")) == (RecordError.exit_code, 1)
-    return f"NO  {folder.name}: what this folder shows against the message" in said
+    code, printed = verify(folder, capsys, plan)
+    assert (code, printed.count("NO ")) == (RecordError.exit_code, 1)
+    return f"NO  {folder.name}: what this folder shows against the message" in printed
 
 
 @pytest.mark.parametrize("party", ["B", "A1"])
 @pytest.mark.parametrize("change", [halve, rename, rename_for_people])
 def test_numbers_that_no_message_passed_on_are_seen(
-    ended: Ended, party: str, change: Change, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Ended, party: str, change: Change, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = ended.results[party].save(tmp_path / party)
+    folder = finished.results[party].save(tmp_path / party)
     rewrite(folder, change)
     assert not_shown(folder, settings(), capsys)
 
@@ -260,23 +260,23 @@ def test_numbers_with_noise_are_held_against_the_message_too(
 ) -> None:
     """Strengths without the owner's own draw as far as a draw can be: it alone knows it."""
     granted = {"precision": "statistical", "target": grant, "sources": grant}
-    its: dict[str, Any] = {"reveal": level, "results": granted}
-    noisy = run(**its)
+    changes: dict[str, Any] = {"reveal": level, "results": granted}
+    noisy = run(**changes)
     for party in ("B", "A1"):
         folder = noisy.results[party].save(tmp_path / party)
-        assert verify(folder, capsys, settings(**its))[0] == 0
+        assert verify(folder, capsys, settings(**changes))[0] == 0
         rewrite(folder, change)
-        assert not_shown(folder, settings(**its), capsys)
+        assert not_shown(folder, settings(**changes), capsys)
 
 
 def test_a_damaged_row_is_reported_by_verify_and_fails_the_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    its = {"reveal": "explained", "results": {"target": "explained", "sources": "explained"}}
-    folder = run(**its).results["B"].save(tmp_path / "B")
-    assert verify(folder, capsys, settings(**its))[0] == 0
+    changes = {"reveal": "explained", "results": {"target": "explained", "sources": "explained"}}
+    folder = run(**changes).results["B"].save(tmp_path / "B")
+    assert verify(folder, capsys, settings(**changes))[0] == 0
     rewrite(folder, lambda tables, files: tables["explained"]["r2"].pop())
-    assert not_shown(folder, settings(**its), capsys)
+    assert not_shown(folder, settings(**changes), capsys)
     with pytest.raises(OutputError, match="is damaged"):
         Result.load(folder)
 
@@ -284,8 +284,8 @@ def test_a_damaged_row_is_reported_by_verify_and_fails_the_folder(
 @pytest.mark.parametrize(
     "spoil", [Path.unlink, lambda file: file.write_text("{}"), lambda file: file.write_text("[" * 100_000)]
 )
-def test_a_file_that_is_not_a_record_is_an_error(ended: Ended, tmp_path: Path, spoil: Any) -> None:
-    ended.results["B"].save(tmp_path / "B")
+def test_a_file_that_is_not_a_record_is_an_error(finished: Ended, tmp_path: Path, spoil: Any) -> None:
+    finished.results["B"].save(tmp_path / "B")
     spoil(tmp_path / "B" / "record.json")
     assert main(["verify", str(tmp_path / "B")]) == RecordError.exit_code
 
@@ -302,10 +302,12 @@ NO_RECORDS: list[Callable[[str], str]] = [
 
 
 @pytest.mark.parametrize("spoil", NO_RECORDS)
-def test_a_respelt_record_is_refused(ended: Ended, tmp_path: Path, spoil: Callable[[str], str]) -> None:
-    kept = content(ended.results["B"])
-    assert spoil(kept["record"]) != kept["record"]
-    ended.results["B"].with_record(json.dumps(kept | {"record": spoil(kept["record"])})).save(tmp_path / "B")
+def test_a_respelt_record_is_refused(finished: Ended, tmp_path: Path, spoil: Callable[[str], str]) -> None:
+    file = content(finished.results["B"])
+    assert spoil(file["record"]) != file["record"]
+    finished.results["B"].with_record(json.dumps(file | {"record": spoil(file["record"])})).save(
+        tmp_path / "B"
+    )
     assert main(["verify", str(tmp_path / "B")]) == RecordError.exit_code
 
 
@@ -326,8 +328,10 @@ def test_parties_that_meet_by_join_prove_it_by_their_own_plans(
 class Lying(Links):
     """Links of a party that says something else at the end."""
 
-    def __init__(self, who: str, kind: Kind, change: Callable[[Any], Any], *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(
+        self, who: str, kind: Kind, change: Callable[[Any], Any], *arguments: Any, **more: Any
+    ) -> None:
+        super().__init__(*arguments, **more)
         self._who, self._kind, self._change = who, kind, change
 
     def send(self, peer: Any, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
@@ -337,22 +341,22 @@ class Lying(Links):
 
 
 def test_a_missing_signature_voids_nothing_and_is_named() -> None:
-    ended = run(partial(Lying, "A1", Kind.FAREWELL, lambda signature: bytes(64)))
+    finished = run(partial(Lying, "A1", Kind.FAREWELL, lambda signature: bytes(64)))
     for name in ("C", "B", "A2"):
-        (warning,) = (one for one in ended.results[name].warnings if "record" in one)
+        (warning,) = (text for text in finished.results[name].warnings if "record" in text)
         assert warning == "The record of this run is signed not by A1."
 
 
 def test_who_knows_otherwise_does_not_sign_and_says_why() -> None:
-    ended = run(partial(Lying, "C", Kind.RECORD, lambda text: text.replace('"rows":60', '"rows":59')))
+    finished = run(partial(Lying, "C", Kind.RECORD, lambda text: text.replace('"rows":60', '"rows":59')))
     for name in ("B", "A1", "A2"):
-        assert any("it differs in rows" in one for one in ended.results[name].warnings)
-        assert content(ended.results[name])["signatures"][name] == b64encode(bytes(64)).decode()
-    assert any("not by A1, not by A2, not by B" in one for one in ended.results["C"].warnings)
+        assert any("it differs in rows" in one for one in finished.results[name].warnings)
+        assert content(finished.results[name])["signatures"][name] == b64encode(bytes(64)).decode()
+    assert any("not by A1, not by A2, not by B" in one for one in finished.results["C"].warnings)
 
 
 def test_an_invalid_record_is_not_signed_and_voids_nothing() -> None:
     for spoil in (NO_RECORDS[0], NO_RECORDS[4]):  # a key twice, and times without a zone
-        ended = run(partial(Lying, "C", Kind.RECORD, spoil))
+        finished = run(partial(Lying, "C", Kind.RECORD, spoil))
         for name in ("B", "A1", "A2"):
-            assert any("differs in its form" in one for one in ended.results[name].warnings)
+            assert any("differs in its form" in one for one in finished.results[name].warnings)

@@ -29,9 +29,9 @@ PARTS = ("coefficients", "columns", "pvalues", "intervals", "qvalues", "strength
 FILES = {"matrix.csv", "pairs.csv", "pairs.parquet", "columns.csv", "ranking.csv"}
 
 
-def assert_same(one: Result, other: Result) -> None:
+def assert_same(first: Result, second: Result) -> None:
     """Every float has its own text, and so has -0.0."""
-    assert saved.files(one) == saved.files(other)
+    assert saved.files(first) == saved.files(second)
 
 
 # --- round trip ----------------------------------------------------------------------------------------
@@ -93,11 +93,11 @@ def test_the_files_are_in_the_promised_form(tmp_path: Path) -> None:
         "party,phase,seconds,wait_seconds,bytes_sent,bytes_received,messages,rounds,peak_memory_bytes",
         "C,rank,0.1,0.3333333333333333,10,20,2,1,1000",
     ]
-    about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    assert [about[key] for key in ("schema_version", "n", "protocol", "reveal", "estimator", "order")] == [
+    summary = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert [summary[key] for key in ("schema_version", "n", "protocol", "reveal", "estimator", "order")] == [
         *(4, 50, "mpc", "coefficients", "tie_corrected", "descending")
     ]
-    assert about["warnings"] == ["z is constant"]
+    assert summary["warnings"] == ["z is constant"]
 
 
 def test_many_pairs_are_in_csv_files_only_on_request(
@@ -115,8 +115,8 @@ def test_many_pairs_are_in_csv_files_only_on_request(
         capsys.readouterr().out
         == f"{folder}: pairs.csv and matrix.csv of {small().coefficients.size} pairs\n"
     )
-    without = granted("strengths").save(tmp_path / "strengths")
-    assert main(["csv", str(without)]) == NotRevealed.exit_code
+    of_strengths = granted("strengths").save(tmp_path / "strengths")
+    assert main(["csv", str(of_strengths)]) == NotRevealed.exit_code
     assert "The coefficients are not in this result" in capsys.readouterr().err
     assert {*files(folder)} >= {*FILES, "status.json"}
     assert_same(Result.load(folder), small())
@@ -141,8 +141,8 @@ def test_a_withheld_part_names_the_setting_responsible(
     reveal: str, grant: str, role: Any, part: Any, names_it: str
 ) -> None:
     plan = shared_plan(reveal=reveal, results={"target": grant, "sources": grant})
-    party, own = {"coordinator": "C", "target": "B", "source": "A"}[role], {"plan": plan, "role": role}
-    result = granted(grant if role != "coordinator" else reveal, party=party, counts=None, **own)
+    party, arguments = {"coordinator": "C", "target": "B", "source": "A"}[role], {"plan": plan, "role": role}
+    result = granted(grant if role != "coordinator" else reveal, party=party, counts=None, **arguments)
     with pytest.raises(NotRevealed) as caught:
         getattr(result, part)
     assert names_it in str(caught.value)

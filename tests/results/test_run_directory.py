@@ -19,8 +19,15 @@ def test_a_directory_is_held_once_and_then_free_again(tmp_path: Path) -> None:
     with run_directory.locked(tmp_path / "deep" / "B"):
         with run_directory.locked(tmp_path / "deep" / "A"):
             pass
-        for same in (tmp_path / "deep" / "B", tmp_path / "link" / "B", tmp_path / "deep" / "x" / ".." / "B"):
-            with pytest.raises(OutputError, match="another run is writing to"), run_directory.locked(same):
+        for spelling in (
+            tmp_path / "deep" / "B",
+            tmp_path / "link" / "B",
+            tmp_path / "deep" / "x" / ".." / "B",
+        ):
+            with (
+                pytest.raises(OutputError, match="another run is writing to"),
+                run_directory.locked(spelling),
+            ):
                 pass
     with run_directory.locked(tmp_path / "deep" / "B"):
         pass

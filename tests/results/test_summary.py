@@ -29,10 +29,10 @@ COSTS = cost_table(
 
 
 def test_costs_are_shown_in_human_units() -> None:
-    found = page(synthetic(cost=COSTS))
-    assert {"4.0 s", "1.0 kB", "20.0 MB"} <= {*found.inside("dd")}  # keep-alives in no sum
-    assert "direct, but for these, which the coordinator's host forwards: B and A (880 bytes)" in found.text
-    assert "alone; the coordinator" not in found.text
+    shown = page(synthetic(cost=COSTS))
+    assert {"4.0 s", "1.0 kB", "20.0 MB"} <= {*shown.inside("dd")}  # keep-alives in no sum
+    assert "direct, but for these, which the coordinator's host forwards: B and A (880 bytes)" in shown.text
+    assert "alone; the coordinator" not in shown.text
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_the_summary_shows_ranking_warnings_and_lines_of_cost() -> None:
     assert [line.split()[:3] for line in lines[3:8]] == [
         [pair.source, "x", pair.target] for pair in pairs.head(5).itertuples()
     ]
-    start = next(at for at, line in enumerate(lines) if line.startswith("position"))
-    (ranked,) = (one for one in result.findings.sections() if one.title == "Ranking")
+    start = next(place for place, line in enumerate(lines) if line.startswith("position"))
+    (ranked,) = (section for section in result.findings.sections() if section.title == "Ranking")
     assert lines[start - 1] == terminal._ascii(ranked.lead) + "."
     assert any("assumes one row per person" in line for line in lines[7:start])
     rows = [line.split() for line in lines[start + 1 : start + 7]]

@@ -18,7 +18,7 @@ from mpc_spearman.statistics.mean_squares import (
 
 
 def first_singular_values(n: int, k: tuple[int, int], rho: float, noise: float, samples: int) -> np.ndarray:
-    """The largest singular value of whitened columns of which count pair correlates, with noise."""
+    """The largest singular value of whitened columns of which one pair correlates, with noise."""
     generator, values = np.random.default_rng([n, *k]), np.empty(samples)
     for sample in range(samples):
         x, y = (generator.normal(size=(n, count)) for count in k)

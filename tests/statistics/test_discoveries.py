@@ -104,8 +104,8 @@ def test_all_coefficients_are_below_the_bound_if_none_is_found() -> None:
 
 def test_q_of_chosen_pairs_counts_the_others_as_not_significant() -> None:
     p = np.array([0.001, np.nan, 0.2, 0.01])
-    others = np.concatenate([p[[0, 2, 3]], np.ones(37)])
-    assert qvalues(p, 40)[[0, 2, 3]] == pytest.approx(qvalues(others)[:3])
+    padded = np.concatenate([p[[0, 2, 3]], np.ones(37)])
+    assert qvalues(p, 40)[[0, 2, 3]] == pytest.approx(qvalues(padded)[:3])
 
 
 # --- best guesses
@@ -156,13 +156,13 @@ def test_of_few_numbers_the_positive_part_is_left() -> None:
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, -0.8])
-@pytest.mark.parametrize("known", [True, False])
-def test_ranges_hold_all_true_ranks_together(correlation: float, known: bool) -> None:
+@pytest.mark.parametrize("with_correlations", [True, False])
+def test_ranges_hold_all_true_ranks_together(correlation: float, with_correlations: bool) -> None:
     m, generator, error = 6, np.random.default_rng(3), np.full(6, 0.01)
     related = np.eye(m)
     related[0, 1] = related[1, 0] = related[2, 3] = related[3, 2] = correlation
     root, truth, held = np.linalg.cholesky(related), np.linspace(0.03, 0, m), 0
-    variances = difference_variances(error, 0.005, related if known else None)
+    variances = difference_variances(error, 0.005, related if with_correlations else None)
     for _ in range(400):
         noisy = truth + 0.01 * root @ generator.normal(size=m) + 0.005 * generator.normal(size=m)
         first, last = rank_ranges(noisy, variances, CONFIDENCE)
@@ -186,8 +186,8 @@ def test_ranges_by_hand() -> None:
     assert rank_ranges(np.array([0.3]), np.zeros((1, 1)), CONFIDENCE) == (1, 1)
     values = np.array([0.5, np.nan, 0.1])
     undefined, withheld = (
-        np.stack(rank_ranges(values, np.full((3, 3), 1e-4), CONFIDENCE, withheld=each)).T.tolist()
-        for each in (False, True)
+        np.stack(rank_ranges(values, np.full((3, 3), 1e-4), CONFIDENCE, withheld=flag)).T.tolist()
+        for flag in (False, True)
     )
     assert undefined == [[1, 1], [3, 3], [2, 2]]
     assert withheld == [[1, 2], [1, 3], [2, 3]]  # the withheld one can be anywhere

@@ -162,7 +162,7 @@ CANCELLING = (
 
 
 @pytest.mark.parametrize(
-    ("said", "begins", "lines"),
+    ("warnings", "begins", "lines"),
     [
         (
             result_warnings.ties("clinic", ["limited", "age"], [6, 0], 6),
@@ -189,12 +189,12 @@ CANCELLING = (
     ],
 )
 def test_a_warning_is_one_sentence_and_lists_the_columns_below_it(
-    said: list[str], begins: str, lines: list[str]
+    warnings: list[str], begins: str, lines: list[str]
 ) -> None:
-    (warning,) = said
-    sentence, *found = warning.splitlines()
+    (warning,) = warnings
+    sentence, *listed = warning.splitlines()
     assert sentence.startswith(begins)
-    assert found == lines
+    assert listed == lines
 
 
 def test_nothing_is_said_if_there_is_nothing_to_warn_of() -> None:

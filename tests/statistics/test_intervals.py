@@ -104,8 +104,8 @@ def test_intervals_of_two_flags_cover_as_stated(n: int, upper: int, rho: float, 
     """Where the present variance of columns without ties would cover 49 to 90 %."""
     generator = np.random.default_rng(n)
     p, samples = upper / n, 20_000
-    both = p * p + rho * p * (1 - p)
-    counts = generator.multinomial(n, [both, p - both, p - both, 1 - 2 * p + both], samples)
+    in_both = p * p + rho * p * (1 - p)
+    counts = generator.multinomial(n, [in_both, p - in_both, p - in_both, 1 - 2 * p + in_both], samples)
     k, a, b = counts[:, 0], counts[:, 0] + counts[:, 1], counts[:, 0] + counts[:, 2]
     rhos = (n * k - a * b) / np.sqrt(a * (n - a) * b.astype(float) * (n - b))
     s = noise / math.sqrt(n - 1)

@@ -65,8 +65,8 @@ def test_with_noise_the_statistic_is_the_quadratic_form() -> None:
     p, q = (np.bincount(values) / n for values in (region, ward))
     weights = np.outer(np.sqrt(1 - p), np.sqrt(1 - q)).ravel()
     # the covariance of unrelated columns' weighted coefficients, on the space that they can be in
-    within = [np.eye(len(of)) - np.sqrt(np.outer(of, of)) for of in (p, q)]
-    project = np.kron(*within)
+    projections = [np.eye(len(of)) - np.sqrt(np.outer(of, of)) for of in (p, q)]
+    project = np.kron(*projections)
     covariance = project / n + project @ np.diag((weights * noise.ravel()) ** 2) @ project
     w = weights * rho.ravel()
     statistic = w @ np.linalg.pinv(covariance, rcond=1e-10) @ w
@@ -95,7 +95,7 @@ def test_unrelated_columns_are_found_as_often_as_they_should(noise: float) -> No
 
 
 def test_noise_in_common_never_makes_tests_find_more() -> None:
-    """Noise on the untied side's inputs moves all flags of a column together."""
+    """Noise on the other side's inputs moves all flags of a column together."""
     rng, n = np.random.default_rng(12), 400
     region = rng.integers(0, 3, n)
     flagged, x = flags(region)

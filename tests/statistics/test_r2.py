@@ -56,7 +56,7 @@ def test_flags_on_both_sides_have_honest_p_values_or_none(
 ) -> None:
     """With several columns at the target by Pillai's trace; without noise the variance is the exact one."""
     rng, times, s = np.random.default_rng([n, of_x, m]), 3000, noise / np.sqrt(n - 1)
-    sides = [np.array([rng.permutation(n) < ones for _ in range(k)]) for k, ones in ((5, of_x), (m, of_y))]
+    sides = [np.array([rng.permutation(n) < count for _ in range(k)]) for k, count in ((5, of_x), (m, of_y))]
     x, y = (np.linalg.qr((side - side.mean(axis=1)[:, None]).T)[0] for side in sides)
     z = np.array([x.T @ y[rng.permutation(n)] + s * rng.normal(size=(5, m)) for _ in range(times)])
     traces = np.square(z).sum(axis=(1, 2)) - 5 * m * s**2

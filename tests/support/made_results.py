@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,20 @@ def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
 
 
 def costs(*parties: str) -> pd.DataFrame:
-    made = [(one, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for one in parties for phase in ("rank", "reveal")]
-    return cost_table(*made)
+    phases = product(parties, ("rank", "reveal"))
+    return cost_table(*((party, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for party, phase in phases))
 
 
-def made(**about: Any) -> Result:
-    """Make a result, with what follows from its coefficients where that is not given."""
-    copy = Copy(*(about.pop(key) for key in ("plan", "party", "role", "n")))
-    tables = {name: about.pop(name) for name in TABLES if about.get(name) is not None}
-    about, kind = (
-        {key: value for key, value in about.items() if key not in TABLES},
-        findings_of(copy.plan, copy.role),
-    )
+def made(**arguments: Any) -> Result:
+    """Make a result, with what follows from its tables where they are not given; None for a table is none."""
+    copy = Copy(*(arguments.pop(key) for key in ("plan", "party", "role", "n")))
+    given = {name: arguments.pop(name) for name in TABLES if name in arguments}
+    tables = {name: table for name, table in given.items() if table is not None}
+    kind = findings_of(copy.plan, copy.role)
     findings = kind(copy, tables)
     if {*[*kind.tables][:1]} <= {*tables}:  # otherwise they are refused below
         findings.held = findings.follow() | tables
-    return Result(findings.checked(), **about)
+    return Result(findings.checked(), **arguments)
 
 
 def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: Any) -> Result:
@@ -66,8 +65,8 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
     in_plan = ("estimator", "strength", "order", "reveal", "results", "coordinator")
     plan = shared_plan(*source, **{key: changes.pop(key) for key in in_plan if key in changes})
     coordinator = plan.names[0]
-    found = reference(source, target, estimator=plan.estimator, strength=plan.strength, order=plan.order)
-    about = {"plan": plan, "party": coordinator, "role": "coordinator", "n": len(target)}
+    pooled = reference(source, target, estimator=plan.estimator, strength=plan.strength, order=plan.order)
+    arguments = {"plan": plan, "party": coordinator, "role": "coordinator", "n": len(target)}
     cost = costs(coordinator, "B", *source)
     columns = pd.concat(
         column_table(
@@ -76,16 +75,20 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
         )
         for party, table in [*source.items(), (plan.names[1], target)]
     )
-    return made(**(about | parts(found.coefficients, plan) | {"columns": columns, "cost": cost} | changes))
+    return made(
+        **(arguments | parts(pooled.coefficients, plan) | {"columns": columns, "cost": cost} | changes)
+    )
 
 
 def tables(n: int, source: int, target: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     generator = np.random.default_rng(7)
-    common, made = generator.normal(size=(n, 3)), []
-    for side, m in (("source", source), ("target", target)):
+    common = generator.normal(size=(n, 3))
+
+    def side(name: str, m: int) -> pd.DataFrame:
         values = common @ generator.normal(size=(3, m)) + generator.normal(size=(n, m))
-        made.append(pd.DataFrame(values, columns=[f"{side}_{i}" for i in range(m)]))
-    return made[0], made[1]
+        return pd.DataFrame(values, columns=[f"{name}_{i}" for i in range(m)])
+
+    return side("source", source), side("target", target)
 
 
 def synthetic(n: int = 60, source: int = 4, target: int = 6, **changes: Any) -> Result:
@@ -98,7 +101,7 @@ class Page:
 
     def __init__(self, text: str) -> None:
         root = ElementTree.fromstring(text.replace("<wbr/>", ""))  # where a long name may break
-        self.elements = [(one.tag, one.attrib) for one in root.iter()]
+        self.elements = [(element.tag, element.attrib) for element in root.iter()]
         self.texts = [(tag, text.strip()) for tag, text in _texts(root) if text and text.strip()]
 
     def inside(self, tag: str) -> list[str]:
@@ -156,22 +159,22 @@ def small(**changes: Any) -> Result:
     matrix = matrix_of(
         [[0.1, -0.25, np.nan], [1 / 3, 0.5, np.nan]], ["x", "y", "z"], [("A", "p"), ("A", "q")]
     )
-    about = {"plan": plan, "party": "C", "role": "coordinator", "n": 50, "warnings": ["z is constant"]}
-    return made(**(about | {"cost": costs("C", "B", "A")} | parts(matrix, plan) | changes))
+    arguments = {"plan": plan, "party": "C", "role": "coordinator", "n": 50, "warnings": ["z is constant"]}
+    return made(**(arguments | {"cost": costs("C", "B", "A")} | parts(matrix, plan) | changes))
 
 
 def granted(grant: str, **changes: Any) -> Result:
     """Return the target's copy of `small` with no more than a grant."""
-    about = {
+    arguments = {
         "plan": shared_plan(results={"target": grant}),
         "party": "B",
         "role": "target",
         **changes,
     }
-    full, held = small(), findings_of(about["plan"], about["role"]).tables
+    full, held = small(), findings_of(arguments["plan"], arguments["role"]).tables
     if grant == "ranking":
-        about["ranking"] = full.ranking[["position", "feature"]]
-    return small(**{name: None for name in TABLES if name not in held} | about)
+        arguments["ranking"] = full.ranking[["position", "feature"]]
+    return small(**{name: None for name in TABLES if name not in held} | arguments)
 
 
 def empty(plan: Plan, party: str, role: Any, n: int, cost: pd.DataFrame) -> Result:
@@ -190,6 +193,6 @@ def change(file: Path, old: str, new: str) -> None:
 
 def seal(folder: Path) -> None:
     """Give a run directory that was changed the digests of what it holds now."""
-    about = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    summary = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     content = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "result.json"}
-    (folder / "result.json").write_bytes(saved.sealed(about, content))
+    (folder / "result.json").write_bytes(saved.sealed(summary, content))

@@ -49,14 +49,14 @@ class Page:
 
     def section(self, title: str) -> str:
         """The text under a heading, up to the next heading of any level."""
-        (found,) = re.findall(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", self.prose, re.M | re.S)
-        return str(found)
+        (text,) = re.findall(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", self.prose, re.M | re.S)
+        return str(text)
 
     def blocks(self, language: str = "") -> list[str]:
         """Its code blocks in one language."""
         # All fences at once: the end of one in another language must not pass for a beginning.
-        found = re.findall(r"^ *```(\w*)\n(.*?)^ *```", self.text, re.M | re.S)
-        return [dedent(text) for its_language, text in found if its_language == language]
+        fenced = re.findall(r"^ *```(\w*)\n(.*?)^ *```", self.text, re.M | re.S)
+        return [dedent(text) for name, text in fenced if name == language]
 
     def lines(self, start: str) -> list[str]:
         """The lines of its code blocks that begin so."""
@@ -70,14 +70,16 @@ class Page:
 
 def rows(text: str, first: str) -> list[list[str]]:
     """Body cells of the tables in `text` whose header begins with `first`, one after the other."""
-    found = [block for block in re.findall(r"^\|.*(?:\n\|.*)*", text, re.M) if block.startswith(f"| {first}")]
-    assert found, f"no table begins with {first!r}"
-    lines = [line for block in found for line in block.splitlines()[2:]]
+    tables = [
+        block for block in re.findall(r"^\|.*(?:\n\|.*)*", text, re.M) if block.startswith(f"| {first}")
+    ]
+    assert tables, f"no table begins with {first!r}"
+    lines = [line for block in tables for line in block.splitlines()[2:]]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def code(text: str) -> list[str]:
-    return [" ".join(found.split()) or found for found in re.findall(r"`([^`]+)`", text)]
+    return [" ".join(snippet.split()) or snippet for snippet in re.findall(r"`([^`]+)`", text)]
 
 
 PAGES = {
