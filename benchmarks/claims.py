@@ -142,7 +142,7 @@ def largest_correlations() -> Iterator[tuple[object, ...]]:
     for (a, b), ratio, rho in product(((3, 3), (20, 20)), NOISES, (0.0, 0.4, 0.8)):
         rng = np.random.default_rng([a, b, int(ratio), int(10 * rho)])
         noise, values = np.array(ratio * ERROR), []
-        products = Directions(ROWS, np.array(a), noise, k_target=b)
+        directions = Directions(ROWS, np.array(a), noise, k_target=b)
         for _ in range(TABLES if not rho else TABLES // 5):
             x, y = rng.normal(size=(ROWS, a)), rng.normal(size=(ROWS, b))
             y[:, 0] = rho * x[:, 0] + math.sqrt(1 - rho**2) * y[:, 0]
@@ -150,8 +150,8 @@ def largest_correlations() -> Iterator[tuple[object, ...]]:
             z = white_x.T @ white_y + noise * rng.normal(size=(a, b))
             values.append(np.linalg.svd(z, compute_uv=False)[0])
         largest = np.array(values)
-        counts = largest > canonical.largest_by_chance(products)
-        corrected = canonical.without_bias(largest[counts], products)
+        counts = largest > canonical.largest_by_chance(directions)
+        corrected = canonical.without_bias(largest[counts], directions)
         shown = f"{np.nanmean(corrected):.2f}" if counts.any() and rho else ""
         cells = (f"{counts.mean():.1%}", f"{largest.mean():.2f}", shown)
         yield f"{a} × {b}", f"{ratio:g}", f"{rho:g}", *cells

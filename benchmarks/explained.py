@@ -152,8 +152,8 @@ def shares(source: Floats, target: Floats, noisy: bool, rng: np.random.Generator
     noise = noise_deviations(source, of_target)[0] if noisy else 0.0
     z = np.array([source @ target[:, rng.permutation(n)].T for _ in range(DRAWS)])
     trace = np.square(z + noise * rng.normal(size=z.shape)).sum(axis=(1, 2)) - k * k_target * noise**2
-    products = Directions(n, np.full(DRAWS, k), np.full(DRAWS, noise), variance, k_target)
-    p = (pvalues if k_target == 1 else pillai_pvalues)(trace, products)
+    directions = Directions(n, np.full(DRAWS, k), np.full(DRAWS, noise), variance, k_target)
+    p = (pvalues if k_target == 1 else pillai_pvalues)(trace, directions)
     return [f"{np.mean(p <= alpha) / alpha:.2f}" for alpha in ALPHAS]
 
 

@@ -22,8 +22,8 @@ import numpy as np
 from mpc_spearman.config import Plan, load_plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.forms import Labels
 from mpc_spearman.findings.strengths import Strengths
-from mpc_spearman.findings.tables import Labels
 from mpc_spearman.levels import findings_of
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.columns import Floats

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.forms import Form, Labels, Numbers
 from mpc_spearman.findings.sections import RATE, Section, Table, chance, number
-from mpc_spearman.findings.tables import Form, Labels, Numbers
-from mpc_spearman.findings.whitened import Whitened, by_source, of_rows
+from mpc_spearman.findings.whitened import Whitened, by_source, conditions_of_tests
 from mpc_spearman.statistics import canonical, explained
 from mpc_spearman.statistics.pvalues import qvalues
 from mpc_spearman.units import printable
@@ -24,7 +24,7 @@ _MUCH = 3.0
 class Canonical(Whitened):
     """The canonical correlations of each source's columns with the target's, and Pillai's trace."""
 
-    tables: ClassVar[Mapping[str, Form]] = {
+    forms: ClassVar[Mapping[str, Form]] = {
         "canonical": Form(
             "canonical correlations", "canonical.csv", ("party", "number"),
             {
@@ -43,24 +43,24 @@ class Canonical(Whitened):
             "noise": numbers["canonical_noise"],
             "k_source": k,
             "k_target": np.broadcast_to(numbers["kept_target"], k.shape),
-            **of_rows(numbers, len(k)),
+            **conditions_of_tests(numbers, len(k)),
         }
         places = range(1, numbers["canonical"].shape[1] + 1)
         return {"canonical": by_source(copy, columns, places, "number")}
 
     def follow(self) -> dict[str, Any]:
         """Compute what chance gives, correlations where values exceed that, and each source's test."""
-        table, products = self.table, self.products(self.table)
-        limit = canonical.largest_by_chance(products)
+        table, directions = self.table, self.directions(self.table)
+        limit = canonical.largest_by_chance(directions)
         of_source = table["singular"].groupby(level="party")
         counts = table["singular"].gt(limit).groupby(level="party").cummin().to_numpy()
         squares = np.square(table["singular"]).groupby(level="party").transform("sum").to_numpy()
         undefined = of_source.transform("count").eq(0)
-        trace = np.where(undefined, math.nan, squares) - products.added_by_noise
-        p = np.where(self.tested(), explained.pillai_pvalues(trace, products), math.nan)
+        trace = np.where(undefined, math.nan, squares) - directions.added_by_noise
+        p = np.where(self.tested(), explained.pillai_pvalues(trace, directions), math.nan)
         first = table.index.get_level_values("number") == 1  # one test a source
         q = pd.Series(qvalues(p[first]), table.index.unique(0)).reindex(table.index, level="party").to_numpy()
-        correlation = canonical.without_bias(table["singular"].to_numpy(), products)
+        correlation = canonical.without_bias(table["singular"].to_numpy(), directions)
         correlation = np.where(counts & (q <= RATE), correlation, math.nan)
         more = {"chance": limit, "correlation": correlation, "trace": trace, "p": p, "q": q}
         return {"canonical": table.assign(**more)}

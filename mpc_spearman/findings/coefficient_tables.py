@@ -12,10 +12,10 @@ import pandas as pd
 
 from mpc_spearman.findings.adjustment import comparable, in_words
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.forms import Form, Labels, Numbers
 from mpc_spearman.findings.nominal import CATEGORIES, NOMINAL, associations, category_table, nominal_columns
 from mpc_spearman.findings.sections import RATE
 from mpc_spearman.findings.strengths import Strengths
-from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics import estimators, reading
 from mpc_spearman.statistics import mean_squares as squares_of
 from mpc_spearman.statistics.columns import Columns, Flags, Floats, Ties
@@ -41,7 +41,7 @@ def _of_features(words: str, file: str, **columns: Any) -> Form:
 class CoefficientTables(Strengths):
     """Coefficients, the ties of their columns, and the noise in them; the rest is derived."""
 
-    tables: ClassVar[Mapping[str, Form]] = {
+    forms: ClassVar[Mapping[str, Form]] = {
         "coefficients": _matrix("coefficients", "rho", "matrix.csv"),
         "noise": _matrix("standard deviations of the noise", "noise"),
         "guesses": _matrix("best guesses", "guess"),
@@ -58,7 +58,7 @@ class CoefficientTables(Strengths):
         "ranges": _of_features("columns' stated ranges", "ranges.csv", range=float, weakened=bool),
         "categories": CATEGORIES,
         "nominal": NOMINAL,
-        **Strengths.tables,
+        **Strengths.forms,
         "estimators": Form(
             "strengths under both estimators", "estimators.csv", ("feature",),
             {"tie_corrected": float, "paper": float}, coordinator="they reveal all ties",
@@ -102,18 +102,18 @@ class CoefficientTables(Strengths):
         A coefficient of a column that may be weakened has no interval: it may lie too near to 0. Intervals
         and q-values of pairs chosen as the strongest allow for the choice among all pairs.
         """
-        matrix, pairs = self.matrix, self.evidence
+        matrix, pairs = self.matrix, self.column_pairs
         rho, n = matrix.to_numpy(), self.n
         derived = {}
-        if "ranges" in self.held:
-            stated = self.held["ranges"]
+        if "ranges" in self.tables:
+            stated = self.tables["ranges"]
             derived["ranges"] = stated.assign(weakened=reading.weakened(stated["range"].to_numpy(), n))
         p = pvalues(rho, pairs)
         tests = self.tests_of(p)
         q = qvalues(p, tests)
         selected = (q <= RATE) & ~weakened_pairs(derived.get("ranges"), *rho.shape)
         ends = np.stack(selected_intervals(rho, pairs, selected, self.plan.confidence, tests), axis=1)
-        form = self.tables["intervals"]
+        form = self.forms["intervals"]
         bounds: Any = pd.MultiIndex.from_tuples(form.rows(self.labels, "") or (), names=form.index)
         derived |= {
             "pvalues": pd.DataFrame(p, matrix.index, matrix.columns),
@@ -122,7 +122,7 @@ class CoefficientTables(Strengths):
         }
         if self.chosen:
             return derived  # strengths are of the chosen pairs alone, and best guesses need all pairs
-        derived |= self._ranks() | associations(self.copy, {**self.held, **derived}, pairs)
+        derived |= self._ranks() | associations(self.copy, {**self.tables, **derived}, pairs)
         sampling, variances = 1 / (n - 1), np.square(pairs.noise)
         if np.nanmedian(variances) > sampling:
             guesses = best_guesses(rho, variances + sampling)
@@ -133,9 +133,9 @@ class CoefficientTables(Strengths):
         """Test strengths; means of |ρ| with noise by their squares, as far as the whole matrix is known."""
         if not self.by_squares:
             return super().follow()
-        if in_words(self.plan) or "errors" not in self.held or self.own_rows:
+        if in_words(self.plan) or "errors" not in self.tables or self.own_rows:
             return {}
-        noise, n = self.held["noise"].to_numpy(), self.n
+        noise, n = self.tables["noise"].to_numpy(), self.n
         squares = squares_of.mean_squares(self.matrix.to_numpy(), noise, n)
         _, sampling, _ = self.values_and_errors()
         related = squares_of.related_at_most(float(sampling.max()) * math.sqrt(n - 1), len(noise))
@@ -151,10 +151,10 @@ class CoefficientTables(Strengths):
 
         def joined(name: str) -> pd.DataFrame:
             """Return the rows of all parts' tables of a name, each label once."""
-            rows: pd.DataFrame = pd.concat([part.held[name] for part in parts if name in part.held])
+            rows: pd.DataFrame = pd.concat([part.tables[name] for part in parts if name in part.tables])
             return rows[~rows.index.duplicated()]
 
-        held = {name for part in parts for name in part.held}
+        held = {name for part in parts for name in part.tables}
         matrix, described = joined("coefficients"), joined("columns")
         of_target = described.index.get_level_values("party") == copy.target
         columns = pd.concat([described[~of_target], described[of_target]])
@@ -168,7 +168,7 @@ class CoefficientTables(Strengths):
         if "categories" in held:
             tables["categories"] = joined("categories")
         plan, rho = copy.plan, matrix.to_numpy()
-        if all("noise" in part.held for part in parts):
+        if all("noise" in part.tables for part in parts):
             tables["noise"] = joined("noise")
             noise = tables["noise"].to_numpy()
             mu, counts, ranked = squares_of.from_noisy(rho, noise, copy.n, plan.strength, plan.estimator)
@@ -178,13 +178,13 @@ class CoefficientTables(Strengths):
         return {**tables, **cls.merged_means(copy, parts, mu, counts, ranked)}
 
     def shows(self, numbers: Numbers) -> bool:
-        table, role = self.held["columns"], "source" if self.copy.role == "source" else "target"
+        table, role = self.tables["columns"], "source" if self.copy.role == "source" else "target"
         of_owner = table.index.get_level_values("party") == self.copy.party
-        columns = self.described.at(np.flatnonzero(of_owner).tolist())
+        columns = self.all_columns.at(np.flatnonzero(of_owner).tolist())
         own_numbers: dict[str, Any] = {f"{role}_{name}": array for name, array in vars(columns).items()}
-        own_numbers[f"{role}_nominal"] = nominal_columns(self.held.get("categories"), table.index[of_owner])
-        if "ranges" in self.held:
-            own_numbers[f"{role}_ranges"] = self.held["ranges"]["range"][of_owner].to_numpy()
+        own_numbers[f"{role}_nominal"] = nominal_columns(self.tables.get("categories"), table.index[of_owner])
+        if "ranges" in self.tables:
+            own_numbers[f"{role}_ranges"] = self.tables["ranges"]["range"][of_owner].to_numpy()
         return super().shows({**numbers, **own_numbers})
 
     # --- what tests know
@@ -192,7 +192,7 @@ class CoefficientTables(Strengths):
     @property
     def matrix(self) -> pd.DataFrame:
         """The coefficients."""
-        matrix: pd.DataFrame = self.held["coefficients"]
+        matrix: pd.DataFrame = self.tables["coefficients"]
         return matrix
 
     @property
@@ -207,12 +207,12 @@ class CoefficientTables(Strengths):
     @property
     def by_squares(self) -> bool:
         """Whether strengths are root mean squares."""
-        return squares_of.by_squares(self.plan.strength, self.plan.estimator, noisy="noise" in self.held)
+        return squares_of.by_squares(self.plan.strength, self.plan.estimator, noisy="noise" in self.tables)
 
     @property
-    def described(self) -> Columns:
+    def all_columns(self) -> Columns:
         """The columns of both sides as the statistics take them, the sources' first."""
-        table, adjustment = self.held["columns"], self.held.get("adjustment")
+        table, adjustment = self.tables["columns"], self.tables.get("adjustment")
         ties = np.array([Ties.named(word) for word in table["ties"]], dtype=np.int64)
         columns = Columns(ties, table["skewness"].to_numpy(), table["gaps"].to_numpy())
         if adjustment is None:
@@ -222,9 +222,9 @@ class CoefficientTables(Strengths):
         )
 
     @property
-    def evidence(self) -> Pairs:
+    def column_pairs(self) -> Pairs:
         """What tests know of the pairs; no row counts if both sides are adjusted, for different columns."""
-        rows, columns, noise = len(self.matrix), self.described, self.held.get("noise")
+        rows, columns, noise = len(self.matrix), self.all_columns, self.tables.get("noise")
         source, target = columns.at(slice(rows)), columns.at(slice(rows, None))
         parties = self.matrix.index.get_level_values("party")
         tested = [comparable(self.plan, party) for party in parties]
@@ -240,7 +240,7 @@ class CoefficientTables(Strengths):
         """Return over how many pairs tests are: those with a p-value, or those that were chosen from."""
         if self.chosen is None:
             return int((~np.isnan(p)).sum())
-        return int(np.broadcast_to(self.evidence.testable, p.shape).sum())
+        return int(np.broadcast_to(self.column_pairs.testable, p.shape).sum())
 
 
 def column_table(labels: Sequence[Any], columns: Columns) -> pd.DataFrame:

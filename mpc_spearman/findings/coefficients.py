@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.coefficient_tables import CoefficientTables, weakened_pairs
+from mpc_spearman.findings.forms import CSV_PAIRS
 from mpc_spearman.findings.nominal import nominal_section
 from mpc_spearman.findings.sections import RATE, Matrix, Section, Table, chance, differ, number, percent
-from mpc_spearman.findings.tables import CSV_PAIRS
 from mpc_spearman.statistics import reading, result_warnings
 from mpc_spearman.statistics.columns import Columns, Ties
 from mpc_spearman.statistics.intervals import INTERVAL_ROWS, bound_on_all
@@ -43,12 +43,12 @@ class Coefficients(CoefficientTables):
     """The sentences, tables and the map that show coefficients."""
 
     def warnings(self) -> list[str]:
-        ranges = self.held.get("ranges")
+        ranges = self.tables.get("ranges")
         weakened = [] if ranges is None else [": ".join(label) for label in ranges.index[ranges["weakened"]]]
         return [
             *result_warnings.chosen("pairs", self.chosen, self.matrix.size),
             *result_warnings.weakened(weakened),
-            *result_warnings.pvalues(self.evidence),
+            *result_warnings.pvalues(self.column_pairs),
             *result_warnings.noise("the coefficients", self.noise_ratio()),
         ]
 
@@ -57,7 +57,7 @@ class Coefficients(CoefficientTables):
 
         Eq. 2 may give these 1.
         """
-        pairs, ties = super().pairs(), self.held["columns"]["ties"]
+        pairs, ties = super().pairs(), self.tables["columns"]["ties"]
         if self.chosen:
             pairs = pairs.dropna(subset="rho")
         constant = ties.index[ties == Ties.CONSTANT.word]
@@ -67,9 +67,9 @@ class Coefficients(CoefficientTables):
         return pairs.iloc[np.argsort(is_constant, kind="stable")].reset_index(drop=True)
 
     def noise_ratio(self) -> float:
-        if "noise" not in self.held:
+        if "noise" not in self.tables:
             return 0.0
-        noise = self.held["noise"].to_numpy()[self.matrix.notna().to_numpy()]
+        noise = self.tables["noise"].to_numpy()[self.matrix.notna().to_numpy()]
         return float(np.median(noise) * np.sqrt(self.n - 1)) if noise.size else 0.0
 
     def precision(self) -> str:
@@ -104,14 +104,14 @@ class Coefficients(CoefficientTables):
         which = f"{count:,} of {of} {differ(count)} from chance, the strongest"
         if tested == 1:
             which = "The only pair with a p-value differs from chance:"
-        guess = f" (best guess {number(best.guess)})" if "guesses" in self.held else ""
+        guess = f" (best guess {number(best.guess)})" if "guesses" in self.tables else ""
         return f"{which} {pair} {rho}{guess}"
 
     def _limit(self, tested: int) -> str:
         """Say above which size there is no coefficient, as far as pairs have intervals."""
-        weak = weakened_pairs(self.held.get("ranges"), *self.matrix.shape)
+        weak = weakened_pairs(self.tables.get("ranges"), *self.matrix.shape)
         rho = np.where(weak, math.nan, self.matrix.to_numpy())
-        most, of = bound_on_all(rho, self.evidence, self.plan.confidence, self._tests)
+        most, of = bound_on_all(rho, self.column_pairs, self.plan.confidence, self._tests)
         if not of:
             return ""
         which = "all |ρ|" if of == tested else f"the |ρ| of {of:,} pairs"
@@ -123,12 +123,12 @@ class Coefficients(CoefficientTables):
     @property
     def _tests(self) -> int:
         """Over how many pairs tests are."""
-        return self.tests_of(self.held["pvalues"].to_numpy())
+        return self.tests_of(self.tables["pvalues"].to_numpy())
 
     def sections(self) -> list[Section]:
         if self.matrix.isna().all(axis=None):
             return [self.ranked()]
-        nominal = [nominal_section(self.copy, self.held)] if "nominal" in self.held else []
+        nominal = [nominal_section(self.copy, self.tables)] if "nominal" in self.tables else []
         lead = _UNTESTED if self.chosen else self.first()
         return [self._strongest(self.pairs()), *nominal, self.ranked(lead), self._map()]
 
@@ -137,7 +137,7 @@ class Coefficients(CoefficientTables):
         defined = pairs.dropna(subset="rho")
         listed: Any = defined.head(_LISTED)
         lines = [*listed.itertuples()]
-        guesses = {"best guess": [*map(number, listed["guess"])]} if "guesses" in self.held else {}
+        guesses = {"best guess": [*map(number, listed["guess"])]} if "guesses" in self.tables else {}
         columns = {
             "pair": [self._name(pair.party, pair.source, pair.target) for pair in lines],
             "ρ": [*map(number, listed["rho"])],
@@ -145,8 +145,8 @@ class Coefficients(CoefficientTables):
             "interval": [self._interval(pair.low, pair.high, pair.q) for pair in lines],
             "q": [*map(chance, listed["q"])],
         }
-        places = {label: place for place, label in enumerate(self.held["columns"].index)}
-        described, target = self.described, self.copy.target
+        places = {label: place for place, label in enumerate(self.tables["columns"].index)}
+        described, target = self.all_columns, self.copy.target
         table = Table(
             columns,
             "pairs.csv" if len(pairs) <= CSV_PAIRS else "pairs.parquet",
@@ -183,12 +183,12 @@ class Coefficients(CoefficientTables):
             return f"{number(low)} to {number(high)}"
         if not q <= RATE:
             return "–"
-        why = "many ties, or may be weakened" if "ranges" in self.held else "many ties"
+        why = "many ties, or may be weakened" if "ranges" in self.tables else "many ties"
         return f"none: {'too few rows' if self.n < INTERVAL_ROWS else why}"
 
     def _flag(self, rho: float, columns: Columns, pair: list[int]) -> str:
         """Say of a pair of a flag with a column without ties how large its coefficient can be."""
-        if "adjustment" in self.held or {*columns.ties[pair]} != {Ties.TWO_VALUES, Ties.NONE}:
+        if "adjustment" in self.tables or {*columns.ties[pair]} != {Ties.TWO_VALUES, Ties.NONE}:
             return ""
         flag = columns.at([place for place in pair if columns.ties[place] == Ties.TWO_VALUES])
         (most,), (area,) = reading.largest(flag, self.n), reading.auc(np.array([rho]), flag, self.n)
@@ -221,9 +221,9 @@ class Coefficients(CoefficientTables):
             return {}
         if self.plan.strength == "mean_abs":
             return {"mean ρ": self.matrix.mean()}
-        if "noise" not in self.held:
+        if "noise" not in self.tables:
             return {"mean |ρ|": self.matrix.abs().mean()}
-        squares = mean_squares(self.matrix.to_numpy(), self.held["noise"].to_numpy(), self.n)
+        squares = mean_squares(self.matrix.to_numpy(), self.tables["noise"].to_numpy(), self.n)
         return {"root mean square ρ": pd.Series(root_mean_squares(squares), self.matrix.columns)}
 
     def _map(self) -> Section:
@@ -233,8 +233,8 @@ class Coefficients(CoefficientTables):
         if self.chosen:
             rows = shown.notna().any(axis=1).to_numpy()
             shown = shown[rows].dropna(axis=1, how="all")
-        q = self.held["qvalues"][shown.columns].to_numpy()[rows]
-        ends = self.held["intervals"][shown.columns].to_numpy()[np.repeat(rows, 2)]
+        q = self.tables["qvalues"][shown.columns].to_numpy()[rows]
+        ends = self.tables["intervals"][shown.columns].to_numpy()[np.repeat(rows, 2)]
         values, sources = shown.to_numpy(), shown.index.to_list()
         several = self.matrix.index.get_level_values(0).nunique() > 1
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.forms import Form, Labels, Numbers
 from mpc_spearman.findings.nominal import CATEGORIES, category_table, nominal_columns
 from mpc_spearman.findings.ranking import RANKING, ranking_table
 from mpc_spearman.findings.sections import RATE, Section, Table, chance, differ, number, percent
-from mpc_spearman.findings.tables import Form, Labels, Numbers
-from mpc_spearman.findings.whitened import Whitened, by_source, of_rows
+from mpc_spearman.findings.whitened import Whitened, by_source, conditions_of_tests
 from mpc_spearman.statistics import explained
 from mpc_spearman.statistics.intervals import selected_confidence
 from mpc_spearman.statistics.pvalues import qvalues
@@ -30,7 +30,7 @@ _UNDEFINED = "undefined: a constant column has no ranks to explain"
 class Explained(Whitened):
     """R² of each target feature on each source, and the features ranked by it."""
 
-    tables: ClassVar[Mapping[str, Form]] = {
+    forms: ClassVar[Mapping[str, Form]] = {
         "explained": Form(
             "explained shares", "explained.csv",
             columns={
@@ -45,7 +45,7 @@ class Explained(Whitened):
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
-        r2, k, rows = numbers["explained"], numbers["kept"], of_rows(numbers, 1)
+        r2, k, rows = numbers["explained"], numbers["kept"], conditions_of_tests(numbers, 1)
         columns = {"r2": r2, "noise": numbers["explained_noise"], "k": k, **rows}
         n = explained.counted_rows(copy.n, rows["gaps"], rows["fitted"], rows["unequal"], k[:, None])
         return {
@@ -56,13 +56,15 @@ class Explained(Whitened):
 
     def follow(self) -> dict[str, Any]:
         """Compute predictive R², p-values and q-values, and intervals of what differs."""
-        products, r2 = self.products(self.table), self.table["r2"].to_numpy()
-        p = np.where(self.tested(), explained.pvalues(r2, products), math.nan)
+        directions, r2 = self.directions(self.table), self.table["r2"].to_numpy()
+        p = np.where(self.tested(), explained.pvalues(r2, directions), math.nan)
         q = qvalues(p)
         differs, tests = q <= RATE, int((~np.isnan(q)).sum())
         level = selected_confidence(self.plan.confidence, int(differs.sum()), tests)
-        low, high = (np.where(differs, end, math.nan) for end in explained.r2_intervals(r2, products, level))
-        predictive = explained.predictive(r2, products.k, products.n)
+        low, high = (
+            np.where(differs, end, math.nan) for end in explained.r2_intervals(r2, directions, level)
+        )
+        predictive = explained.predictive(r2, directions.k, directions.n)
         return {"explained": self.table.assign(predictive=predictive, p=p, q=q, low=low, high=high)}
 
     @property
@@ -84,7 +86,7 @@ class Explained(Whitened):
         count, m = (self._columns(rows.index.unique(1)) for rows in (differing, table))
         of_new = f", {100 * min(max(best['predictive'], 0), 1):.0f} % expected in new rows"
         expected = of_new if self.noise_ratio() <= 1 else ""  # a single number would be mostly noise
-        noun = "columns" if "categories" in self.held else "features"
+        noun = "columns" if "categories" in self.tables else "features"
         many = f"; {count} of {m} {noun} {differ(count)} from chance" if m > 1 else ""
         return (
             f"{printable(str(source))} explains {100 * best['low']:.0f} to {100 * best['high']:.0f} % of the "
@@ -94,16 +96,16 @@ class Explained(Whitened):
     def _columns(self, features: Sequence[str]) -> int:
         """Return from how many columns features come; flags of one column's categories count once."""
         labels = [(self.copy.target, feature) for feature in features]
-        columns = nominal_columns(self.held.get("categories"), labels)
+        columns = nominal_columns(self.tables.get("categories"), labels)
         return len(
             {(column or feature, bool(column)) for column, feature in zip(columns, features, strict=True)}
         )
 
     def sections(self) -> list[Section]:
-        places = dict(zip(self.held["ranking"]["feature"], self.held["ranking"]["position"], strict=True))
+        places = dict(zip(self.tables["ranking"]["feature"], self.tables["ranking"]["position"], strict=True))
         positions = self.table.index.get_level_values(1).map(places)
         table = self.table.iloc[np.argsort(positions, kind="stable")]
-        limits = explained.chance(self.products(table))
+        limits = explained.chance(self.directions(table))
         sources, features = ([*map(printable, table.index.get_level_values(level))] for level in (0, 1))
         columns = {
             "position": [*map(str, sorted(positions))],

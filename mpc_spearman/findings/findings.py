@@ -11,8 +11,8 @@ import pandas as pd
 from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.findings import adjustment
+from mpc_spearman.findings.forms import Form, Labels, Numbers, pair_table
 from mpc_spearman.findings.sections import Section
-from mpc_spearman.findings.tables import Form, Labels, Numbers, pair_table
 from mpc_spearman.statistics.columns import Floats
 from mpc_spearman.units import printable
 
@@ -60,7 +60,7 @@ class Findings:
     """
 
     #: Every table that a copy can hold; the first is what people come for.
-    tables: ClassVar[Mapping[str, Form]] = {}
+    forms: ClassVar[Mapping[str, Form]] = {}
     #: Why copies of several runs with other sources cannot be merged; empty if they can.
     unmergeable: ClassVar[str] = "it holds nothing that can be merged"
     #: Correlations of the target's own features, which it uses and does not keep: a saved copy may be shared.
@@ -68,7 +68,7 @@ class Findings:
 
     def __init__(self, copy: Copy, tables: Mapping[str, Any]) -> None:
         self.copy, self.plan, self.n = copy, copy.plan, copy.n
-        self.held = dict(tables)
+        self.tables = dict(tables)
 
     # --- from numbers to tables
 
@@ -81,28 +81,28 @@ class Findings:
 
     def completed(self) -> Findings:
         """Return the copy with the tables that follow from those it holds, checked."""
-        return type(self)(self.copy, {**self.held, **self.follow()}).checked()
+        return type(self)(self.copy, {**self.tables, **self.follow()}).checked()
 
     def checked(self) -> Findings:
         """Return the copy with tables of its own, in their one form.
 
         `ValueError` if they contradict each other, or are not for this party.
         """
-        for name in self.held:
-            form = self.tables.get(name)
+        for name in self.tables:
+            form = self.forms.get(name)
             if form is None or (form.coordinator and self.copy.role != "coordinator"):
                 raise ValueError(f"the plan in it does not give {name} to this party")
-        self.held = {
-            name: form.plain(self.held[name]) for name, form in self.tables.items() if name in self.held
+        self.tables = {
+            name: form.plain(self.tables[name]) for name, form in self.forms.items() if name in self.tables
         }
-        for name in [*self.tables][:1]:
-            if name not in self.held:
-                raise ValueError(f"the {self.tables[name].words} are missing")
+        for name in [*self.forms][:1]:
+            if name not in self.tables:
+                raise ValueError(f"the {self.forms[name].words} are missing")
         labels = self.labels
         if not {party for party, _ in labels.sources} <= {*self.copy.sources}:
             raise ValueError("its rows are not those of this plan's sources")
-        for name, table in self.held.items():
-            self.tables[name].check(table, labels, self.copy.target)
+        for name, table in self.tables.items():
+            self.forms[name].check(table, labels, self.copy.target)
         return self
 
     @classmethod
@@ -122,10 +122,10 @@ class Findings:
     @property
     def labels(self) -> Labels:
         """The labels of the tables here."""
-        for name, table in self.held.items():
-            if self.tables[name].columns is None:
+        for name, table in self.tables.items():
+            if self.forms[name].columns is None:
                 return Labels(list(table.index), list(table.columns))
-        series = [table for name, table in self.held.items() if self.tables[name].is_series]
+        series = [table for name, table in self.tables.items() if self.forms[name].is_series]
         return Labels((), list(series[0].index) if series else ())
 
     # --- what a record shows
@@ -148,7 +148,7 @@ class Findings:
         if any(list(numbers[key]) != names[key] for key in names.keys() & numbers.keys()):
             return False
         return all(
-            name in self.held and _covers(self.held[name], table)
+            name in self.tables and _covers(self.tables[name], table)
             for name, table in self.derive(self.copy, numbers, labels).items()
         )
 
@@ -160,7 +160,7 @@ class Findings:
 
     def cautions(self) -> list[str]:
         """Return `warnings`, and what a reader of adjusted numbers must know besides."""
-        return [*self.warnings(), *(adjustment.warnings(self.plan, self.n) if self.held else [])]
+        return [*self.warnings(), *(adjustment.warnings(self.plan, self.n) if self.tables else [])]
 
     def facts(self) -> dict[str, str]:
         """Return settings of the plan that give these numbers their meaning, by their names for people."""
@@ -186,7 +186,7 @@ class Findings:
 
     def precision(self) -> str:
         """Return how exact the numbers of this copy are, in words."""
-        if not self.held:
+        if not self.tables:
             return "no results"
         ratio = self.noise_ratio()
         if not ratio:
@@ -196,7 +196,7 @@ class Findings:
 
     def outcome(self) -> str:
         """Return the headline, and what features are adjusted for."""
-        adjusted = adjustment.in_words(self.plan) if self.held else ""
+        adjusted = adjustment.in_words(self.plan) if self.tables else ""
         return f"{self.headline()}, {adjusted}" if adjusted else self.headline()
 
     def headline(self) -> str:
@@ -209,7 +209,7 @@ class Findings:
 
     def pairs(self) -> pd.DataFrame:
         """Return one row for each pair of columns, the strongest first; `NotRevealed` without any."""
-        matrices = [(self.tables[name], table) for name, table in self.held.items() if self.tables[name].pair]
+        matrices = [(self.forms[name], table) for name, table in self.tables.items() if self.forms[name].pair]
         if not matrices:
             raise NotRevealed("This copy of the result has no numbers of single pairs of columns.")
         return pair_table(matrices)

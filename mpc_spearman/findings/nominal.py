@@ -13,8 +13,8 @@ import pandas as pd
 
 from mpc_spearman.findings.adjustment import in_words
 from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.forms import Form, Labels, Numbers
 from mpc_spearman.findings.sections import RATE, Section, Table, chance, number
-from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics.columns import Columns, Ints, Ties
 from mpc_spearman.statistics.nominal import Side, association
 from mpc_spearman.statistics.pairs import Pairs

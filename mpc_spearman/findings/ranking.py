@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.forms import Form, Labels, Numbers
 from mpc_spearman.findings.sections import Section, Table
-from mpc_spearman.findings.tables import Form, Labels, Numbers
 from mpc_spearman.statistics.columns import Floats, Ints
 from mpc_spearman.units import printable
 
@@ -39,7 +39,7 @@ def ranking_table(positions: Ints, labels: Labels, **values: Floats) -> pd.DataF
 class Ranking(Findings):
     """The order of the target's features, opened without their strengths."""
 
-    tables: ClassVar[Mapping[str, Form]] = {"ranking": RANKING}
+    forms: ClassVar[Mapping[str, Form]] = {"ranking": RANKING}
     unmergeable = "it holds only the order of the features, and orders cannot be merged"
 
     @classmethod
@@ -49,7 +49,7 @@ class Ranking(Findings):
     @property
     def ranking(self) -> pd.DataFrame:
         """The list of features, the first ones first."""
-        ranking: pd.DataFrame = self.held["ranking"]
+        ranking: pd.DataFrame = self.tables["ranking"]
         return ranking
 
     @property

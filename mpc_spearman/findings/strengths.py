@@ -11,9 +11,9 @@ import pandas as pd
 
 from mpc_spearman.findings.adjustment import comparable, in_words
 from mpc_spearman.findings.findings import Copy, Findings
+from mpc_spearman.findings.forms import Form, Labels, Numbers, series
 from mpc_spearman.findings.ranking import MEANS, RANKING, UNSEEN, Ranking, ranking_table
 from mpc_spearman.findings.sections import RATE, Section, Table, chance, differ, number, percent, with_error
-from mpc_spearman.findings.tables import Form, Labels, Numbers, series
 from mpc_spearman.privacy.gaussian import REACH
 from mpc_spearman.statistics import estimators, result_warnings
 from mpc_spearman.statistics.columns import Floats, Ints
@@ -29,7 +29,7 @@ _UNDEFINED = "undefined: a constant column has no rank correlation"
 class Strengths(Ranking):
     """Strengths, how many coefficients each averages, and their standard errors."""
 
-    tables: ClassVar[Mapping[str, Form]] = {
+    forms: ClassVar[Mapping[str, Form]] = {
         "strengths": series("strengths", "strength"),
         "counts": series("counts", "count", int),
         "errors": series("standard errors of the strengths", "error"),
@@ -47,7 +47,7 @@ class Strengths(Ranking):
         features = pd.Index(list(labels.target), dtype="object")
         tables: dict[str, Any] = {
             name: pd.Series(numbers[name], features)
-            for name, form in cls.tables.items()
+            for name, form in cls.forms.items()
             if name in numbers and form.is_series
         }
         if "strengths_noise" in tables:
@@ -63,7 +63,7 @@ class Strengths(Ranking):
         # Nor is the mean of |ρ| by chance known of adjusted columns, whose coefficients vary unequally.
         plan, n = self.plan, self.n
         adjusted = in_words(plan) and plan.strength == "mean_abs"
-        if "errors" not in self.held or plan.estimator == "paper" or adjusted:
+        if "errors" not in self.tables or plan.estimator == "paper" or adjusted:
             return {}
         if not all(comparable(plan, source) for source in self.copy.sources):
             return {}
@@ -84,21 +84,21 @@ class Strengths(Ranking):
         first, last = rank_ranges(values, variances, confidence, order, withheld=chosen)
         q = qvalues(p, len(values) if chosen else None)
         columns = {"first": first, "last": last, "p": p, "q": q, "guess": guesses}
-        return pd.DataFrame(columns, self.held["strengths"].index)
+        return pd.DataFrame(columns, self.tables["strengths"].index)
 
     def values_and_errors(self) -> tuple[Floats, Floats, Floats]:
         """Return strengths, their standard errors without noise, and the noise."""
-        mu, errors = (self.held[name].to_numpy(np.float64) for name in ("strengths", "errors"))
+        mu, errors = (self.tables[name].to_numpy(np.float64) for name in ("strengths", "errors"))
         noise = np.zeros(len(mu))
-        if "strengths_noise" in self.held:
-            noise = self.held["strengths_noise"].to_numpy()
+        if "strengths_noise" in self.tables:
+            noise = self.tables["strengths_noise"].to_numpy()
         return mu, np.sqrt(np.maximum(np.square(errors) - np.square(noise), 0.0)), noise
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
         """Return means, weighted by the number of coefficients behind each."""
-        counts = np.array([part.held["counts"] for part in parts], dtype=np.int64)
-        means = np.array([part.held["strengths"] for part in parts])
+        counts = np.array([part.tables["counts"] for part in parts], dtype=np.int64)
+        means = np.array([part.tables["strengths"] for part in parts])
         total = counts.sum(axis=0)
         sums = [
             math.fsum(k * mean for k, mean in zip(ks, column, strict=True) if k)
@@ -122,21 +122,23 @@ class Strengths(Ranking):
             "counts": pd.Series(counts, features),
             "ranking": ranking_table(positions, labels, strength=mu),
         }
-        run_counts = np.array([part.held["counts"] for part in parts])
+        run_counts = np.array([part.tables["counts"] for part in parts])
         shares = run_counts / np.maximum(run_counts.sum(axis=0), 1)
-        if all("errors" in part.held for part in parts):
+        if all("errors" in part.tables for part in parts):
             # Bounds: the errors of the runs may go up and down together.
-            bounds = sum(share * part.held["errors"] for share, part in zip(shares, parts, strict=True))
+            bounds = (shares * [part.tables["errors"] for part in parts]).sum(axis=0)
             tables["errors"] = pd.Series(bounds, features)
-        if all("strengths_noise" in part.held for part in parts):
-            noise = [share * part.held["strengths_noise"] for share, part in zip(shares, parts, strict=True)]
+        if all("strengths_noise" in part.tables for part in parts):
+            noise = [
+                share * part.tables["strengths_noise"] for share, part in zip(shares, parts, strict=True)
+            ]
             tables["strengths_noise"] = pd.Series(np.sqrt(np.square(noise).sum(axis=0)), features)
         return tables
 
     def shows(self, numbers: Numbers) -> bool:
         """Compare; strengths may differ by this owner's noise, of whose draw others know only a bound."""
         if "strengths_noise" in numbers and self.plan.reveal == "strengths":
-            mu, noise = (self.held[name].to_numpy() for name in ("strengths", "strengths_noise"))
+            mu, noise = (self.tables[name].to_numpy() for name in ("strengths", "strengths_noise"))
             sent, s = numbers["strengths"], numbers["strengths_noise"]
             away = np.abs(mu - sent) - REACH * np.sqrt(np.maximum(np.square(s) - np.square(noise), 0.0))
             differs = (away > s + numbers["errors"]).any() or (noise > s).any()
@@ -151,7 +153,7 @@ class Strengths(Ranking):
     @property
     def chosen(self) -> int | None:
         """How many results were chosen as the strongest and are here; None if all are here."""
-        return self.copy.chosen(len(self.held["strengths"]))
+        return self.copy.chosen(len(self.tables["strengths"]))
 
     @property
     def among(self) -> str:
@@ -168,7 +170,7 @@ class Strengths(Ranking):
         return ""
 
     def noise_ratio(self) -> float:
-        if not {"errors", "strengths_noise"} <= self.held.keys():
+        if not {"errors", "strengths_noise"} <= self.tables.keys():
             return 0.0
         mu, sampling, noise = self.values_and_errors()
         defined = ~np.isnan(mu) & (sampling > 0)
@@ -179,16 +181,16 @@ class Strengths(Ranking):
 
     def warnings(self) -> list[str]:
         return [
-            *result_warnings.chosen("features", self.chosen, len(self.held["strengths"])),
+            *result_warnings.chosen("features", self.chosen, len(self.tables["strengths"])),
             *result_warnings.noise("the strengths", self.noise_ratio()),
         ]
 
     def headline(self) -> str:
-        if math.isnan(self.ranking["strength"][0]) or "ranks" not in self.held:
+        if math.isnan(self.ranking["strength"][0]) or "ranks" not in self.tables:
             return self.first()
         differing = self.differing
         if not len(differing):
-            return f"No feature differs from chance (smallest q {chance(self.held['ranks']['q'].min())})"
+            return f"No feature differs from chance (smallest q {chance(self.tables['ranks']['q'].min())})"
         count = f"{len(differing)} {self.among} {differ(len(differing))} from chance"
         if self.ranking["feature"][0] in differing:
             return f"{self.first()}{f'; {count}' if len(self.ranking) > 1 else ''}"
@@ -198,7 +200,7 @@ class Strengths(Ranking):
     @property
     def differing(self) -> pd.Index[Any]:
         """The features that differ from chance, the strongest in size first."""
-        sizes: Any = self.held["strengths"][self.held["ranks"]["q"] <= RATE].abs()
+        sizes: Any = self.tables["strengths"][self.tables["ranks"]["q"] <= RATE].abs()
         features: pd.Index[Any] = sizes.sort_values(ascending=False, kind="stable").index
         return features
 
@@ -211,25 +213,25 @@ class Strengths(Ranking):
         under = " by the paper's eq. 2" if self.plan.estimator == "paper" else ""
         level = int((self.ranking["strength"] == top).sum()) - 1
         level_with = f", level with {level} other{'s' if level > 1 else ''}" if level else ""
-        last = int(self.held["ranks"]["last"][name]) if "ranks" in self.held else 1
+        last = int(self.tables["ranks"]["last"][name]) if "ranks" in self.tables else 1
         possible = f" (ranks 1 to {last} are possible)" if last > 1 else ""
         return f"{super().first(verb)}{by}{possible}, with {self._size(name)}{under}{level_with}"
 
     def _size(self, feature: Any) -> str:
         """Write a feature's strength and, where it says something, its standard error."""
-        value = float(self.held["strengths"][feature])
-        if "ranks" not in self.held:
+        value = float(self.tables["strengths"][feature])
+        if "ranks" not in self.tables:
             return f"strength {number(value)}"
-        return f"strength {with_error(value, float(self.held['errors'][feature]))}"
+        return f"strength {with_error(value, float(self.tables['errors'][feature]))}"
 
     def sections(self) -> list[Section]:
         return [self.ranked(notes=[UNSEEN])]
 
     def by_sign(self) -> list[str]:
         """Say which feature the ranking puts behind weaker ones, as it is by sign; nothing if none."""
-        if self.plan.strength != "mean" or "ranks" not in self.held:
+        if self.plan.strength != "mean" or "ranks" not in self.tables:
             return []
-        positions, mu = self.ranking.set_index("feature")["position"], self.held["strengths"]
+        positions, mu = self.ranking.set_index("feature")["position"], self.tables["strengths"]
         for size, name in enumerate(self.differing, 1):
             if positions[name] > size and (mu[name] < 0) == (self.plan.order == "descending"):
                 return [
@@ -253,8 +255,8 @@ class Strengths(Ranking):
             self.mean: _four_digits(mu),
         }
         ends, about_bars = list[tuple[float, float]](), ""
-        if "ranks" in self.held:
-            ranks, errors = self.held["ranks"].loc[names], self.held["errors"][names].tolist()
+        if "ranks" in self.tables:
+            ranks, errors = self.tables["ranks"].loc[names], self.tables["errors"][names].tolist()
             columns["±"] = _four_digits(errors)
             columns["ranks"] = [
                 str(first) if first == last else f"{first} to {last}"
@@ -275,7 +277,7 @@ class Strengths(Ranking):
                 lead = self.only_order()
         for name, means in self.second_mean().items():
             columns[name] = _four_digits(means[names])
-        counts = sorted({*self.held["counts"]} - {0}) if "counts" in self.held else []
+        counts = sorted({*self.tables["counts"]} - {0}) if "counts" in self.tables else []
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
         about = (
             f"The strength of a feature of {printable(self.copy.target)} is its {self.mean}"

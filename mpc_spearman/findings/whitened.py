@@ -10,7 +10,7 @@ import pandas as pd
 
 from mpc_spearman.findings.adjustment import comparable
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.statistics import explained, result_warnings
 from mpc_spearman.statistics.columns import Flags
 from mpc_spearman.statistics.explained import Directions
@@ -24,9 +24,9 @@ class Whitened(Findings):
     @property
     def table(self) -> Any:
         """The first table, with a block for each source."""
-        return self.held[next(iter(self.tables))]
+        return self.tables[next(iter(self.forms))]
 
-    def products(self, table: pd.DataFrame) -> Directions:
+    def directions(self, table: pd.DataFrame) -> Directions:
         """Return what tests know of the numbers in rows of the table."""
         noise, gaps, fitted, unequal, dispersion = (
             table[name].to_numpy() for name in ("noise", "gaps", "fitted", "unequal", "dispersion")
@@ -46,10 +46,12 @@ class Whitened(Findings):
 
     def warnings_of(self, table: pd.DataFrame, numbers: str) -> list[str]:
         """Return what a reader must know of the tests in some rows, whose numbers have this name."""
-        products, defined = self.products(table), table.iloc[:, 0].notna()
+        directions, defined = self.directions(table), table.iloc[:, 0].notna()
         return [
-            *result_warnings.explained(explained.spread(products), len(table.index.unique("party")), numbers),
-            *result_warnings.gaps(np.isnan(products.n)),
+            *result_warnings.explained(
+                explained.spread(directions), len(table.index.unique("party")), numbers
+            ),
+            *result_warnings.gaps(np.isnan(directions.n)),
             *result_warnings.uneven((table["dispersion"].isna() & defined).to_numpy()),
         ]
 
@@ -64,8 +66,8 @@ def by_source(copy: Copy, columns: Numbers, rows: Any, index: str) -> pd.DataFra
     )
 
 
-def of_rows(numbers: Numbers, count: int) -> dict[str, Any]:
-    """Return what a run states of rows for `count` tests: by default no gaps' effect, no adjustment."""
+def conditions_of_tests(numbers: Numbers, count: int) -> dict[str, Any]:
+    """Return the columns that say how many rows count in each of `count` tests, and how single rows weigh."""
     return {
         "gaps": numbers["gaps"],
         "fitted": numbers.get("fitted", np.zeros(count, np.int64)),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mpc_spearman.config import Reveal
 from mpc_spearman.findings import canonical as shown
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import rows
 from mpc_spearman.levels.explained import NOISE_IN_PRODUCTS, Explained
 from mpc_spearman.levels.noise import in_digits

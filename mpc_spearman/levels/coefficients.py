@@ -26,7 +26,7 @@ from mpc_spearman.engines.computation import Bounds, Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.findings import coefficients as shown
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import noise, proved, rows
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Level, column_cautions, impossible

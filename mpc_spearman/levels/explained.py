@@ -24,7 +24,7 @@ from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError, ProtocolViolation
 from mpc_spearman.findings import explained as shown
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import rows, whitening
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.foreseen import Foreseen

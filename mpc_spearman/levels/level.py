@@ -20,7 +20,7 @@ from mpc_spearman.data.ranks import LARGEST, Ranks, total
 from mpc_spearman.engines.computation import Computation, Contribution
 from mpc_spearman.errors import BoundError
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.foreseen import Foreseen, foresee_columns
 from mpc_spearman.levels.noise import InputNoise, with_noise

@@ -19,7 +19,7 @@ from mpc_spearman.engines.computation import Contribution, Operation
 from mpc_spearman.errors import BoundError, PlanError
 from mpc_spearman.findings import ranking as shown
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.strengths import MASKED, SCALED, Strengths

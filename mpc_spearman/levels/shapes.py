@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpc_spearman.data.ranks import total
-from mpc_spearman.findings.tables import Labels
+from mpc_spearman.findings.forms import Labels
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.scales import Scales
 from mpc_spearman.statistics.columns import Columns, Floats, ties

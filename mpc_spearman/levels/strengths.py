@@ -19,7 +19,7 @@ from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.engines.computation import Computation, Contribution, Operation
 from mpc_spearman.findings import strengths as shown
 from mpc_spearman.findings.findings import Findings
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import noise, rows
 from mpc_spearman.levels.encoding import Encoding
 from mpc_spearman.levels.level import Level, impossible

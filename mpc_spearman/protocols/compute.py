@@ -14,7 +14,7 @@ from mpc_spearman.data.refusals import show
 from mpc_spearman.data.tables import Table
 from mpc_spearman.engines.computation import Contribution, Opening
 from mpc_spearman.engines.engine import engine_for
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.privacy.statements import Factors, Statements

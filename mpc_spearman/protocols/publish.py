@@ -11,7 +11,7 @@ from secrets import token_bytes
 from typing import Any, cast
 
 from mpc_spearman.engines.computation import Contribution
-from mpc_spearman.findings.tables import Numbers
+from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import LEVELS, level_of
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.levels.view import VIEW

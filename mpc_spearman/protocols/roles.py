@@ -20,7 +20,7 @@ from mpc_spearman.config import Plan
 from mpc_spearman.data.ranks import Ranks
 from mpc_spearman.data.tables import Table
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.tables import Labels, Numbers
+from mpc_spearman.findings.forms import Labels, Numbers
 from mpc_spearman.levels import findings_of, level_of
 from mpc_spearman.levels.level import column_cautions, impossible
 from mpc_spearman.levels.shapes import Shapes

@@ -53,7 +53,7 @@ def figure(result: Outcome) -> Figure:
     shown = result.findings.sections()
     tables = [section.table for section in shown if section.table]
     matrix = next((section.matrix for section in shown if section.matrix), None)
-    if not result.findings.held:
+    if not result.findings.tables:
         raise NotRevealed(result.withheld_from_this_party() or f"{result.findings.outcome()}.")
     from matplotlib.figure import Figure
 

@@ -11,14 +11,14 @@ import pandas as pd
 from mpc_spearman.config import Plan
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.findings.findings import Findings, RoleName
-from mpc_spearman.findings.tables import Form
+from mpc_spearman.findings.forms import Form
 from mpc_spearman.levels import LEVELS
 from mpc_spearman.parties import Role
 from mpc_spearman.wire import meter
 
 #: The form of every table that a result of some level can hold.
-TABLES: dict[str, Form] = {
-    name: form for level in LEVELS.values() for name, form in level.findings.tables.items()
+FORMS: dict[str, Form] = {
+    name: form for level in LEVELS.values() for name, form in level.findings.forms.items()
 }
 #: What a run cost; docs/costs.md says what its columns count.
 COST = Form(
@@ -58,14 +58,14 @@ class Outcome:
 
     def __getattr__(self, name: str) -> Any:
         """Return a copy of a table; `NotRevealed` with the setting responsible if this party lacks it."""
-        if name not in TABLES:
-            raise AttributeError(f"a result has no {name!r}; its tables are {', '.join(TABLES)}")
+        if name not in FORMS:
+            raise AttributeError(f"a result has no {name!r}; its tables are {', '.join(FORMS)}")
         if (why := self.withheld(name)) is not None:
             raise NotRevealed(why)
-        return self.findings.held[name].copy()
+        return self.findings.tables[name].copy()
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *TABLES]
+        return [*super().__dir__(), *FORMS]
 
     @property
     def party(self) -> str:
@@ -90,7 +90,7 @@ class Outcome:
     @property
     def holds(self) -> tuple[str, ...]:
         """Names of the tables that this party was given."""
-        return tuple(self.findings.held)
+        return tuple(self.findings.tables)
 
     @property
     def offered(self) -> dict[str, int]:
@@ -110,17 +110,17 @@ class Outcome:
 
         None if this copy has it.
         """
-        if table in self.findings.held:
+        if table in self.findings.tables:
             return None
-        form, plan, why = TABLES[table], self.plan, "not in this copy of the result"
+        form, plan, why = FORMS[table], self.plan, "not in this copy of the result"
         is_data_party = self.role != "coordinator"
         if plan.opened_to == "target" and self.role != "target":
             why = "not in this result: the order was opened to the target alone (opened_to)"
-        elif table not in LEVELS[plan.reveal].findings.tables:
+        elif table not in LEVELS[plan.reveal].findings.forms:
             why = f"not in this result: the run revealed no more than {plan.reveal!r} (reveal)"
         elif is_data_party and form.coordinator:
             why = f"the coordinator's alone: {form.coordinator}"
-        elif is_data_party and table not in self.findings.tables:
+        elif is_data_party and table not in self.findings.forms:
             granted = plan.terms.granted[Role(self.role)]
             to = "target" if self.role == "target" else "sources"
             why = f"not in this result: the coordinator passes {granted!r} on to the {to} (results.{to})"
@@ -128,8 +128,8 @@ class Outcome:
 
     def withheld_from_this_party(self) -> str | None:
         """Return a sentence about the first table that was revealed, but not to this party, if any."""
-        for name, form in LEVELS[self.plan.reveal].findings.tables.items():
-            if name not in self.findings.tables and not form.coordinator:
+        for name, form in LEVELS[self.plan.reveal].findings.forms.items():
+            if name not in self.findings.forms and not form.coordinator:
                 return self.withheld(name)
         return None
 

@@ -15,8 +15,8 @@ from rich.filesize import decimal
 
 from mpc_spearman.errors import OutputError
 from mpc_spearman.files import create, lock, sync_folder
-from mpc_spearman.findings.tables import CSV_PAIRS
-from mpc_spearman.results.outcome import TABLES
+from mpc_spearman.findings.forms import CSV_PAIRS
+from mpc_spearman.results.outcome import FORMS
 
 SCHEMA_VERSION = 4
 
@@ -28,7 +28,7 @@ PAIRS = "pairs.parquet"
 # coefficients.
 _LEAST, _A_FEATURE, _A_COEFFICIENT, _IN_CSV = 1 << 24, 1_000, 150, 450
 #: Every file that a run directory can hold. A directory with anything else is not replaced.
-FILES = {form.file for form in TABLES.values() if form.file}
+FILES = {form.file for form in FORMS.values() if form.file}
 FILES |= {"result.json", "cost.csv", "pairs.csv", PAIRS, "report.html", "record.json", STATUS}
 
 

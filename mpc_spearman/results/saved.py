@@ -22,10 +22,10 @@ from pydantic import ValidationError
 from mpc_spearman.config import Plan
 from mpc_spearman.errors import OutputError
 from mpc_spearman.findings.findings import Copy, Findings
-from mpc_spearman.findings.tables import CSV_PAIRS, Form, Labels, labelled, matrix_of
+from mpc_spearman.findings.forms import CSV_PAIRS, Form, Labels, labelled, matrix_of
 from mpc_spearman.levels import findings_of
 from mpc_spearman.results import cells, report, run_directory
-from mpc_spearman.results.outcome import COST, TABLES, Outcome
+from mpc_spearman.results.outcome import COST, FORMS, Outcome
 from mpc_spearman.results.run_directory import PAIRS
 from mpc_spearman.version import __version__
 
@@ -42,7 +42,7 @@ def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
     """
     findings = result.findings
     pairs = _pairs(findings)
-    tables = {name: _columns(TABLES[name], table) for name, table in findings.held.items() if _in_json(name)}
+    tables = {name: _columns(FORMS[name], table) for name, table in findings.tables.items() if _in_json(name)}
     summary = {
         "schema_version": run_directory.SCHEMA_VERSION,
         "package_version": __version__,
@@ -53,7 +53,7 @@ def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
         "alignment": result.alignment,
         "offered": result.offered,
         "warnings": list(result.warnings),
-        "holds": list(findings.held),
+        "holds": list(findings.tables),
         "plan": result.plan.shared(),
         "rows": list(findings.labels.sources),
         "features": list(findings.labels.target),
@@ -86,15 +86,15 @@ def _csv_files(findings: Findings, pairs: pd.DataFrame | None, *, csv: bool) -> 
     """Yield the name and text of every CSV file that shows tables."""
     labels = findings.labels
     few = csv or len(labels.sources) * len(labels.target) <= CSV_PAIRS
-    for name, table in findings.held.items():
-        if TABLES[name].file and (few or _in_json(name)):
-            yield TABLES[name].file, cells.csv_text(_keyed(TABLES[name], table))
+    for name, table in findings.tables.items():
+        if FORMS[name].file and (few or _in_json(name)):
+            yield FORMS[name].file, cells.csv_text(_keyed(FORMS[name], table))
     if pairs is not None and (csv or len(pairs) <= CSV_PAIRS):
         yield "pairs.csv", cells.csv_text(pairs)
 
 
 def _in_json(name: str) -> bool:
-    return not TABLES[name].pair
+    return not FORMS[name].pair
 
 
 def _keyed(form: Form, table: Any) -> pd.DataFrame:
@@ -158,7 +158,7 @@ def read(folder: Path) -> tuple[Findings, dict[str, Any]]:
     pairs = _read_parquet(content[PAIRS], copy, labels) if PAIRS in content else None
     held = {}
     for name in summary["holds"]:
-        form = kind.tables.get(name, TABLES[name])
+        form = kind.forms.get(name, FORMS[name])
         if form.pair and pairs is not None:
             held[name] = matrix_of(form, pairs, labels)
         else:

@@ -34,7 +34,7 @@ class Directions:
     k, k_target : int64
         Directions of the source and of the target; for R² the target has one, the feature.
     noise : float64
-        Standard deviation s of the noise in each of the k·k_target products.
+        Standard deviation s of the noise in each of the k·k_target directions.
     dispersion : float64
         The variance of Σz² under independence, relative to normal columns (`dispersion`).
     """
@@ -52,7 +52,7 @@ class Directions:
 
     @property
     def added_by_noise(self) -> Floats:
-        """What noise adds on average to the sum of all squared products."""
+        """What noise adds on average to the sum of all squared directions."""
         return np.asarray(self.k * self.k_target * np.square(self.noise))
 
     @property
@@ -93,10 +93,10 @@ def predictive(r2: Floats, k: Ints, n: Floats | int) -> Floats:
     return 1 - (1 - r2) * ((n - 1) / (n - k - 1)) * ((n - 2) / (n - k - 2)) * ((n + 1) / n)
 
 
-def spread(products: Directions) -> Floats:
+def spread(directions: Directions) -> Floats:
     """Return about the standard deviation of R² or Pillai's trace of unrelated columns, noise included."""
-    root = np.sqrt(2 * products.k * products.k_target)
-    return np.asarray(root * (np.square(products.noise) + 1 / products.n))
+    root = np.sqrt(2 * directions.k * directions.k_target)
+    return np.asarray(root * (np.square(directions.noise) + 1 / directions.n))
 
 
 def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | int, n: Floats | int) -> Floats:
@@ -113,7 +113,7 @@ def dispersion(kurtosis: Floats, k: Ints, of_target: Floats, k_target: Ints | in
     return np.where(product <= MOST - 1, 1 + product, np.nan)
 
 
-def pvalues(r2: Floats, products: Directions) -> Floats:
+def pvalues(r2: Floats, directions: Directions) -> Floats:
     """Compute p-values of independence of all of a side's columns; NaN where `r2`, n or the dispersion is.
 
     Without noise by F with the degrees of freedom that give the right variance, with it as Pillai's trace of
@@ -121,33 +121,33 @@ def pvalues(r2: Floats, products: Directions) -> Floats:
     """
     from scipy import special
 
-    exact = special.betainc(*products.beta, np.clip(1 - r2, 0, 1))
-    noisy = pillai_pvalues(r2, Directions(products.n, products.k, products.noise))
-    return np.asarray(np.where(products.noise > 0, noisy, exact) + 0 * r2)
+    exact = special.betainc(*directions.beta, np.clip(1 - r2, 0, 1))
+    noisy = pillai_pvalues(r2, Directions(directions.n, directions.k, directions.noise))
+    return np.asarray(np.where(directions.noise > 0, noisy, exact) + 0 * r2)
 
 
-def chance(products: Directions) -> Floats:
+def chance(directions: Directions) -> Floats:
     """Return the `r2` whose p-value is 0.05: chance exceeds it in one of 20 features."""
     from scipy import special
 
-    shape, scale = Directions(products.n, products.k, products.noise).gamma
-    exact = 1 - special.betaincinv(*products.beta, 0.05)
-    noisy = special.gammainccinv(shape, 0.05) * scale - products.added_by_noise
-    return np.asarray(np.where(products.noise > 0, noisy, exact))
+    shape, scale = Directions(directions.n, directions.k, directions.noise).gamma
+    exact = 1 - special.betaincinv(*directions.beta, 0.05)
+    noisy = special.gammainccinv(shape, 0.05) * scale - directions.added_by_noise
+    return np.asarray(np.where(directions.noise > 0, noisy, exact))
 
 
-def pillai_pvalues(trace: Floats, products: Directions) -> Floats:
+def pillai_pvalues(trace: Floats, directions: Directions) -> Floats:
     """Compute p-values of independence of two sides from Pillai's trace (1955), by a gamma distribution.
 
     The trace, Σ of squared canonical correlations, is less what noise adds.
     """
     from scipy import special
 
-    shape, scale = products.gamma
-    return np.asarray(special.gammaincc(shape, np.clip(trace + products.added_by_noise, 0, None) / scale))
+    shape, scale = directions.gamma
+    return np.asarray(special.gammaincc(shape, np.clip(trace + directions.added_by_noise, 0, None) / scale))
 
 
-def r2_intervals(r2: Floats, products: Directions, confidence: float) -> tuple[Floats, Floats]:
+def r2_intervals(r2: Floats, directions: Directions, confidence: float) -> tuple[Floats, Floats]:
     """Compute intervals, from 0 to 1, of the share θ that a source's columns explain in the population.
 
     Σz² = `r2` + k·s² is taken as a gamma variable with mean θ + k·a and variance 2k·a² + 4θ·b, where a = s² +
@@ -156,9 +156,9 @@ def r2_intervals(r2: Floats, products: Directions, confidence: float) -> tuple[F
     """
     from scipy import special
 
-    n, k, square = products.n, products.k, np.square(products.noise)
+    n, k, square = directions.n, directions.k, np.square(directions.noise)
     tail = (1 - confidence) / 2
-    total = np.asarray(r2 + products.added_by_noise + 0 * n, dtype=np.float64)
+    total = np.asarray(r2 + directions.added_by_noise + 0 * n, dtype=np.float64)
 
     def end(upper: bool) -> Floats:
         low, high = np.zeros(total.shape), np.full(total.shape, 1 - 1e-12)  # at 1 only noise varies

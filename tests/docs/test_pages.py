@@ -20,7 +20,7 @@ from mpc_spearman.config import HeSettings, Policy, local_party
 from mpc_spearman.config.sections import Privacy
 from mpc_spearman.installed import INSTALL_CRYPTEN
 from mpc_spearman.levels.view import VIEW
-from mpc_spearman.results.outcome import TABLES
+from mpc_spearman.results.outcome import FORMS
 from mpc_spearman.results.result import Result
 from support.pages import CURRENT, PAGES, README, ROOT, Page, code, rows, script
 
@@ -141,7 +141,7 @@ def test_every_plan_is_introduced() -> None:
 def test_the_result_attributes_are_all_there() -> None:
     stated = [name for row in rows(RESULTS.section("In Python"), "attribute") for name in code(row[0])]
     real = [name for name in dir(Result) if isinstance(getattr(Result, name), property)]
-    real += [*TABLES, "warnings", "alignment", "record"]
+    real += [*FORMS, "warnings", "alignment", "record"]
     assert sorted(stated) == sorted(real)
 
 

@@ -153,9 +153,9 @@ def test_noisy_copies_hold_what_follows_from_their_own_numbers(noisy: Ended) -> 
     # They are computed from what a receiver has anyway, so nobody learns more from them.
     for party in ("B", "A1"):
         findings = noisy.result(party).findings
-        tables = {name: findings.held[name] for name in ("coefficients", "noise", "columns", "categories")}
+        tables = {name: findings.tables[name] for name in ("coefficients", "noise", "columns", "categories")}
         again = type(findings)(findings.copy, tables).follow()["nominal"]
-        pd.testing.assert_frame_equal(again, findings.held["nominal"])
+        pd.testing.assert_frame_equal(again, findings.tables["nominal"])
 
 
 def test_copies_are_kept_and_hold_against_the_record(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_equal_related_features_may_have_any_rank_by_size(claims: ModuleType, no
             copy = claims.copy("coefficients", {"strength": "mean_abs"}, 400, 6, noise, rng)
         finally:
             claims.units = units
-        apart += not (copy.held["ranks"]["first"].eq(1) & copy.held["ranks"]["last"].eq(6)).all()
+        apart += not (copy.tables["ranks"]["first"].eq(1) & copy.tables["ranks"]["last"].eq(6)).all()
     assert apart <= 8  # at 5 %, one more in ten million
 
 
@@ -124,7 +124,7 @@ def test_the_strongest_pairs_alone_are_listed_saved_and_mapped(claims: ModuleTyp
     copy = claims.copy("coefficients", {"strongest": 3}, 200, 5, 1.0, np.random.default_rng(1))
     folder = Result(copy, cost=costs("C", "B", "A")).save(tmp_path / "run")
     loaded = Result.load(folder)
-    for name, table in copy.held.items():
+    for name, table in copy.tables.items():
         assert table.equals(getattr(loaded, name)), name
     assert len(loaded.pairs()) == len(pd.read_parquet(folder / "pairs.parquet")) == 3
     assert saved.csv_files_show(loaded.findings, folder)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mpc_spearman.findings import findings
 from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.forms import Form, Labels, Numbers, series
 from mpc_spearman.findings.sections import Section, Table, number
-from mpc_spearman.findings.tables import Form, Labels, Numbers, series
 from mpc_spearman.levels.coefficients import Coefficients
 from mpc_spearman.levels.rows import COORDINATOR, TARGET
 from mpc_spearman.levels.shapes import Shapes
@@ -23,7 +23,7 @@ from mpc_spearman.wire.kinds import Field, Kind, Row
 class Findings(findings.Findings):
     """One share for each feature."""
 
-    tables: ClassVar[Mapping[str, Form]] = {"balance": series("balances", "balance")}
+    forms: ClassVar[Mapping[str, Form]] = {"balance": series("balances", "balance")}
 
     @classmethod
     def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
@@ -33,10 +33,10 @@ class Findings(findings.Findings):
         return ["a made-up level warns"]
 
     def headline(self) -> str:
-        return f"The most balanced feature is {printable(str((self.held['balance'] - 0.5).abs().idxmin()))}"
+        return f"The most balanced feature is {printable(str((self.tables['balance'] - 0.5).abs().idxmin()))}"
 
     def sections(self) -> list[Section]:
-        values = self.held["balance"]
+        values = self.tables["balance"]
         columns = {"feature": [*map(printable, values.index)], "balance": [*map(number, values)]}
         return [Section("Balance", table=Table(columns, "result.json", values.tolist()))]
 

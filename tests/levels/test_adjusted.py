@@ -106,7 +106,7 @@ def test_sides_adjusted_for_different_columns_are_not_tested(level: str) -> None
         elif level == "strengths":
             assert "ranks" not in result.holds
         else:
-            assert result.findings.held[level]["p"].isna().all()
+            assert result.findings.tables[level]["p"].isna().all()
 
 
 # ---- levels, noise

@@ -22,7 +22,7 @@ from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.errors import MergeError, OutputError
 from mpc_spearman.findings.explained import Explained
 from mpc_spearman.findings.findings import Copy
-from mpc_spearman.findings.tables import Labels
+from mpc_spearman.findings.forms import Labels
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
@@ -248,7 +248,7 @@ def test_weakened_columns_stay_so_when_merged_with_complete_runs(tmp_path: Path)
         (runs[1], [True, False, False]),
         (tmp_path / "both", [False, True, False, False]),
     ):
-        ranges = Result.load(folder).findings.held["ranges"]
+        ranges = Result.load(folder).findings.tables["ranges"]
         assert ranges["weakened"].tolist() == expected
 
 

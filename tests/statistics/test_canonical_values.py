@@ -41,17 +41,17 @@ def test_chance_exceeds_its_limit_once_in_20_times_or_less(n: int, k: tuple[int,
 @pytest.mark.parametrize(("noise", "rho"), [(0.0, 0.5), (0.0, 0.9), (2.0, 0.8)])
 def test_a_correlation_that_counts_loses_its_bias(noise: float, rho: float) -> None:
     n, k = 800, (6, 12)
-    products = Directions(n, np.array(k[0]), np.array(noise / math.sqrt(n - 1)), k_target=k[1])
+    directions = Directions(n, np.array(k[0]), np.array(noise / math.sqrt(n - 1)), k_target=k[1])
     singular = first_singular_values(n, k, rho, noise, 60)
-    corrected = without_bias(singular, products)
-    assert (singular > largest_by_chance(products)).all()
+    corrected = without_bias(singular, directions)
+    assert (singular > largest_by_chance(directions)).all()
     assert corrected.mean() == pytest.approx(rho, abs=0.02)
     assert singular.mean() > rho + 0.002
 
 
 def test_no_correlation_is_above_one_and_none_is_made_of_chance() -> None:
-    products = Directions(500, np.array(8), np.array(0.1), k_target=8)
-    assert without_bias(np.array([2.15, 0.05]), products).tolist() == [
+    directions = Directions(500, np.array(8), np.array(0.1), k_target=8)
+    assert without_bias(np.array([2.15, 0.05]), directions).tolist() == [
         1.0,
         pytest.approx(math.nan, nan_ok=True),
     ]

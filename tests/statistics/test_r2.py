@@ -26,8 +26,8 @@ def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: 
     p = explained.pvalues(np.square(z).sum(axis=1) - k * s**2, Directions(n, np.array(k), s))
     for alpha, low, high in ((0.05, 0.75, 1.25), (0.01, 0.5, 1.6)):
         assert low < (p <= alpha).mean() / alpha < high
-    products = Directions(n, np.array([k]), s[:1])
-    assert explained.pvalues(explained.chance(products), products)[0] == pytest.approx(0.05, abs=1e-6)
+    directions = Directions(n, np.array([k]), s[:1])
+    assert explained.pvalues(explained.chance(directions), directions)[0] == pytest.approx(0.05, abs=1e-6)
 
 
 def test_people_who_lack_values_at_both_sides_count_in_no_test() -> None:
@@ -64,8 +64,8 @@ def test_flags_on_both_sides_have_honest_p_values_or_none(
     dispersion = explained.dispersion(of_source, np.array(5), of_target, np.array(m), n)
     assert np.isnan(dispersion) == (not tested)
     if tested:
-        products = Directions(n, np.full(times, 5), np.full(times, s), 1.0 if noise else dispersion, m)
-        p = (explained.pvalues if m == 1 else explained.pillai_pvalues)(traces, products)
+        directions = Directions(n, np.full(times, 5), np.full(times, s), 1.0 if noise else dispersion, m)
+        p = (explained.pvalues if m == 1 else explained.pillai_pvalues)(traces, directions)
         assert 0.037 < (p <= 0.05).mean() < 0.064
         assert 0.004 < (p <= 0.01).mean() < 0.018
         expected = 2 * 5 * m * dispersion * (n - 6) * (n - 1 - m) / ((n - 1) ** 2 * (n - 2) * (n + 1))

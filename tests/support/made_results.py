@@ -18,7 +18,7 @@ from mpc_spearman.findings.coefficient_tables import column_table
 from mpc_spearman.findings.findings import Copy
 from mpc_spearman.levels import findings_of
 from mpc_spearman.results import report, saved
-from mpc_spearman.results.outcome import TABLES
+from mpc_spearman.results.outcome import FORMS
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
 from mpc_spearman.statistics.columns import Columns, Ties
@@ -51,12 +51,12 @@ def costs(*parties: str) -> pd.DataFrame:
 def made(**arguments: Any) -> Result:
     """Make a result, with what follows from its tables where they are not given; None for a table is none."""
     copy = Copy(*(arguments.pop(key) for key in ("plan", "party", "role", "n")))
-    given = {name: arguments.pop(name) for name in TABLES if name in arguments}
+    given = {name: arguments.pop(name) for name in FORMS if name in arguments}
     tables = {name: table for name, table in given.items() if table is not None}
     kind = findings_of(copy.plan, copy.role)
     findings = kind(copy, tables)
-    if {*[*kind.tables][:1]} <= {*tables}:  # otherwise they are refused below
-        findings.held = findings.follow() | tables
+    if {*[*kind.forms][:1]} <= {*tables}:  # otherwise they are refused below
+        findings.tables = findings.follow() | tables
     return Result(findings.checked(), **arguments)
 
 
@@ -171,10 +171,10 @@ def granted(grant: str, **changes: Any) -> Result:
         "role": "target",
         **changes,
     }
-    full, held = small(), findings_of(arguments["plan"], arguments["role"]).tables
+    full, forms = small(), findings_of(arguments["plan"], arguments["role"]).forms
     if grant == "ranking":
         arguments["ranking"] = full.ranking[["position", "feature"]]
-    return small(**{name: None for name in TABLES if name not in held} | arguments)
+    return small(**{name: None for name in FORMS if name not in forms} | arguments)
 
 
 def empty(plan: Plan, party: str, role: Any, n: int, cost: pd.DataFrame) -> Result:
