@@ -23,7 +23,7 @@ class Host:
     """A coordinator's host that forwards, and parties connected with it."""
 
     def __init__(self, undo: ExitStack) -> None:
-        self._own, self._party = tls("C"), tls("A")
+        self._coordinator, self._party = tls("C"), tls("A")
         self._undo = undo
         self.carried = 0
         self.forwarding = Forwarding(self._carry)
@@ -38,14 +38,14 @@ class Host:
             accepted, _ = listener.accept()
         accepted.settimeout(10)
         ends: list[ssl.SSLSocket] = []
-        thread = threading.Thread(target=lambda: ends.append(self._own.answer(accepted)[0]))
+        thread = threading.Thread(target=lambda: ends.append(self._coordinator.answer(accepted)[0]))
         thread.start()
-        own = self._party.call(raw, C)
+        connection = self._party.call(raw, C)
         thread.join()
         ends[0].settimeout(None)
-        self._undo.enter_context(own)
+        self._undo.enter_context(connection)
         self.forwarding.install(caller, to, ends[0])
-        return own
+        return connection
 
 
 @pytest.fixture
@@ -69,12 +69,12 @@ def send_until_stuck(connection: ssl.SSLSocket) -> int:
 
 def receive(connection: ssl.SSLSocket, size: int) -> int:
     connection.settimeout(20)
-    found = 0
-    while found < size:
+    received = 0
+    while received < size:
         part = connection.recv(1 << 18)
-        assert part, found
-        found += len(part)
-    return found
+        assert part, received
+        received += len(part)
+    return received
 
 
 def test_a_slow_reader_holds_up_no_other_pair(host: Host) -> None:
@@ -96,10 +96,8 @@ def test_the_last_bytes_arrive_before_the_end(host: Host) -> None:
         sender.sendall(b"last words")
         sender.close()
         reader.settimeout(20)
-        said = b""
-        while part := reader.recv(100):
-            said += part
-        assert said == b"last words", number
+        assert receive(reader, 10) == 10
+        assert reader.recv(1) == b"", number
 
 
 def test_a_connection_that_comes_when_forwarding_has_ended_is_closed(host: Host) -> None:

@@ -27,8 +27,8 @@ class _Recorded(ssl.SSLSocket):
 
     into: Path
 
-    def recv_into(self, buffer: Any, *given: Any) -> int:
-        size = super().recv_into(buffer, *given)
+    def recv_into(self, buffer: Any, *arguments: Any) -> int:
+        size = super().recv_into(buffer, *arguments)
         with self.into.open("ab") as file:
             file.write(bytes(buffer[:size]))
         return size
@@ -77,10 +77,10 @@ def recorded(
 
 def logging_keys(role: Role, run: Run, frame: Any, *, happens: Callable[[], None], file: str) -> Result:
     """Write down the secrets of all connections that this role makes."""
-    made = Tls._context
+    make_context = Tls._context
 
     def logged(self: Tls, protocol: int, trusted: Any) -> ssl.SSLContext:
-        context = made(self, protocol, trusted)
+        context = make_context(self, protocol, trusted)
         if protocol == ssl.PROTOCOL_TLS_CLIENT:
             context.keylog_filename = file
         return context
@@ -92,7 +92,7 @@ def logging_keys(role: Role, run: Run, frame: Any, *, happens: Callable[[], None
 def impersonating(role: Role, run: Run, frame: Any, *, happens: Callable[[], None]) -> Result:
     """Be the other end of what should be forwarded, with this party's own key."""
     plan, roster = run.plan, run.roster
-    own = Identity.read(plan.party("C").key, "key")
+    identity = Identity.read(plan.party("C").key, "key")
     # It knows both parties' public keys, and neither's private one.
     keys = {peer: public_key(plan.identities[peer.name]) for peer in roster.peers}
 
@@ -100,11 +100,11 @@ def impersonating(role: Role, run: Run, frame: Any, *, happens: Callable[[], Non
         connection.settimeout(20)
         peer, buffer = roster.parties[caller], memoryview(bytearray(4096))
         with suppress(OSError, MpcSpearmanError):
-            mine = Tls(own, keys)
+            impostor = Tls(identity, keys)
             if caller > 1:  # the source calls the target
-                mine.answer(connection, peer)[0].recv_into(buffer)
+                impostor.answer(connection, peer)[0].recv_into(buffer)
             else:
-                mine.call(connection, peer).recv_into(buffer)
+                impostor.call(connection, peer).recv_into(buffer)
 
     def take(caller: int, to: int, connection: Any) -> bool:
         threading.Thread(target=pose, args=(connection, caller), daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import pytest
@@ -12,12 +13,9 @@ from support.memory_network import Make, Network
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    made: list[Network] = []
+    with ExitStack() as undo:
 
-    def network(**settings: Any) -> Network:
-        made.append(Network(**settings))
-        return made[-1]
+        def network(**settings: Any) -> Network:
+            return undo.enter_context(closing(Network(**settings)))
 
-    yield network
-    for each in made:
-        each.close()
+        yield network

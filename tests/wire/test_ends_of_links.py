@@ -113,7 +113,7 @@ def test_a_passed_on_error_names_the_party_where_it_began(
     network = make()
     name = type(error).__name__
     if error.about is None:
-        # A can tell B only; B tells C.
+        # A can reach B only; B passes the error on to C.
         network.meters[A].current = "load"
         network.wire(A, C).mute = True
         network.links[A].abort(error)
@@ -122,10 +122,10 @@ def test_a_passed_on_error_names_the_party_where_it_began(
         error = raised.value
     network.meters[B].current = "rank"
     network.links[B].abort(error)
-    with pytest.raises(heard) as told:
+    with pytest.raises(heard) as passed_on:
         network.links[C].receive(B, Kind.SHAPE)
-    assert text in str(told.value)
-    assert told.value.about == (name, "A", "load")
+    assert text in str(passed_on.value)
+    assert passed_on.value.about == (name, "A", "load")
 
 
 @pytest.mark.parametrize("first", [A, B])

@@ -36,23 +36,18 @@ MUTATIONS = st.lists(
 )
 
 
-quick_and_long = pytest.mark.parametrize(
-    "examples", [200, pytest.param(2000, marks=pytest.mark.long)], ids=["quick", "long"]
-)
-
-
 def mutated(data: bytes, mutations: list[tuple[str, float, bytes]]) -> bytes:
-    for what, where, given_bytes in mutations:
+    for change, where, new in mutations:
         i = int(where * len(data))
-        rest = data[i + len(given_bytes) :]
+        tail = data[i + len(new) :]
         data = {
-            "flip": data[:i] + bytes(a ^ b for a, b in zip(data[i:], given_bytes, strict=False)) + rest,
-            "cut": data[:i] + rest,
-            "insert": data[:i] + given_bytes + data[i:],
-            "replace": data[:i] + given_bytes + rest,
-            "repeat": data[:i] + data[max(0, i - 8 * len(given_bytes)) :],
-            "length": data[:i] + (given_bytes + bytes(8))[:8] + data[i + 8 :],
-        }[what]
+            "flip": data[:i] + bytes(a ^ b for a, b in zip(data[i:], new, strict=False)) + tail,
+            "cut": data[:i] + tail,
+            "insert": data[:i] + new + data[i:],
+            "replace": data[:i] + new + tail,
+            "repeat": data[:i] + data[max(0, i - 8 * len(new)) :],
+            "length": data[:i] + (new + bytes(8))[:8] + data[i + 8 :],
+        }[change]
     return data
 
 
@@ -69,15 +64,15 @@ def forms(row: Row) -> list[tuple[Field, ...]]:
 @settings(max_examples=30)
 @given(data=st.data())
 def test_messages_are_decoded_and_other_bytes_refused_in_little_memory(row: Row, data: st.DataObject) -> None:
-    its, dimensions, values = data.draw(messages(data.draw(st.sampled_from(forms(row)))))
-    whole = encode(its, dimensions, values)
-    assert len(whole) <= largest(its, dimensions)
-    assert_equal(decode(its, dimensions, memoryview(whole)), values)
+    fields, dimensions, values = data.draw(messages(data.draw(st.sampled_from(forms(row)))))
+    whole = encode(fields, dimensions, values)
+    assert len(whole) <= largest(fields, dimensions)
+    assert_equal(decode(fields, dimensions, memoryview(whole)), values)
     payload = mutated(whole, data.draw(MUTATIONS))
     tracemalloc.start()
     try:
         with suppress(ProtocolViolation):
-            assert encode(its, dimensions, decode(its, dimensions, memoryview(payload))) == payload
+            assert encode(fields, dimensions, decode(fields, dimensions, memoryview(payload))) == payload
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -122,9 +117,9 @@ def stream() -> bytes:
         (Kind.FAREWELL, {"signature": bytes(64)}),
     ]
     for number, (kind, values) in enumerate(sent):
-        its = VIEW.fields(PLAN, kind, A.role, C.role)
-        assert its is not None
-        payload = encode(its, {}, values)
+        fields = VIEW.fields(PLAN, kind, A.role, C.role)
+        assert fields is not None
+        payload = encode(fields, {}, values)
         parts += [Header(kind, number, number, len(payload)).pack(), payload]
     return b"".join(parts)
 
@@ -137,10 +132,10 @@ def link() -> Iterator[Channel]:
     network.close()
 
 
-@quick_and_long
+@pytest.mark.parametrize("examples", [200, pytest.param(2000, marks=pytest.mark.long)], ids=["quick", "long"])
 def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int) -> None:
     right = stream()
-    seen: set[str] = set()
+    failures: set[str] = set()
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(MUTATIONS)
@@ -150,24 +145,24 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
             A, tape, Meter(), threading.Condition(), 5.0, limit=link._limit, read_abort=link._read_abort
         )
         channel._run(channel._receive_frames)
-        seen.add(type(channel.failure).__name__)
+        failures.add(type(channel.failure).__name__)
         assert channel.failure is None or isinstance(channel.failure, MpcSpearmanError)
         assert channel.failure is not None or channel._received_farewell
         assert tape.largest <= MAX_PAYLOAD
         assert len(channel._inbox) <= MAX_QUEUED
         for header, payload in channel._inbox:
-            its = VIEW.fields(PLAN, header.kind, A.role, C.role)
-            assert its is not None
+            fields = VIEW.fields(PLAN, header.kind, A.role, C.role)
+            assert fields is not None
             if header.kind not in (Kind.HELLO, Kind.SHAPE, Kind.FAREWELL):
                 return  # a receiver waits for one kind, and reads no other
             try:
-                decode(its, {}, payload)
+                decode(fields, {}, payload)
             except ProtocolViolation:
                 return
 
     check()
     # What else turns up depends on what is drawn.
-    assert "ProtocolViolation" in seen
+    assert "ProtocolViolation" in failures
 
 
 @settings(max_examples=300)

@@ -34,8 +34,8 @@ def test_the_width_of_a_bound_is_the_least_for_both_signs(bound: int) -> None:
     width = width_of(bound)
     assert bound < 2 ** (8 * width - 1)
     assert width == 1 or bound >= 2 ** (8 * width - 9)
-    both = np.array([bound, -bound])
-    assert bytes_to_ring(words_to_bytes(both, width), width).tolist() == both.tolist()
+    extremes = np.array([bound, -bound])
+    assert bytes_to_ring(words_to_bytes(extremes, width), width).tolist() == extremes.tolist()
 
 
 @pytest.mark.parametrize("width", range(1, 9))

@@ -19,7 +19,7 @@ from support.transcript import Keystream, hkdf, subkey
 
 A = Party("A", Role.SOURCE, 2)
 B = Party("B", Role.TARGET, 1)
-MINE, THEIRS = bytes(range(32)), bytes(range(100, 132))
+A_PRIVATE, B_PRIVATE = bytes(range(32)), bytes(range(100, 132))
 RUN, PLAN = b"r" * 16, hashlib.sha256(b"plan").digest()
 
 
@@ -32,12 +32,12 @@ def public(raw: bytes) -> bytes:
 
 
 #: What the two agree on, and the ends of their key.
-SECRET = private(MINE).exchange(X25519PublicKey.from_public_bytes(public(THEIRS)))
-ENDS = [(2, "A", public(MINE)), (1, "B", public(THEIRS))]
+SECRET = private(A_PRIVATE).exchange(X25519PublicKey.from_public_bytes(public(B_PRIVATE)))
+ENDS = [(2, "A", public(A_PRIVATE)), (1, "B", public(B_PRIVATE))]
 
 
-def pair(me=A, peer=B, mine=MINE, theirs=THEIRS, run=RUN, plan=PLAN) -> PairKey:
-    return PairKey(private(mine), public(theirs), me, peer, run, plan)
+def pair(me=A, peer=B, my_key=A_PRIVATE, peers_key=B_PRIVATE, run=RUN, plan=PLAN) -> PairKey:
+    return PairKey(private(my_key), public(peers_key), me, peer, run, plan)
 
 
 # ---- the reimplementation itself, against published vectors ----
@@ -56,11 +56,11 @@ def test_hkdf_of_the_transcript_is_that_of_the_rfc():
 def test_subkeys_are_hkdf_of_x25519_bound_to_run_plan_and_parties(purpose):
     expected = subkey(SECRET, purpose.value, "A1", run=RUN, plan=PLAN, ends=ENDS)
     assert pair().subkey(purpose, "A1") == expected
-    assert pair(B, A, THEIRS, MINE).subkey(purpose, "A1") == expected
+    assert pair(B, A, B_PRIVATE, A_PRIVATE).subkey(purpose, "A1") == expected
 
 
-def test_whatever_differs_gives_another_key():
-    other = bytes(range(50, 82))
+def test_every_difference_gives_another_key():
+    another_key = bytes(range(50, 82))
     pairs = {
         "as it is": pair(),
         "run": pair(run=b"s" * 16),
@@ -69,26 +69,26 @@ def test_whatever_differs_gives_another_key():
         "peer's name": pair(peer=Party("B2", Role.TARGET, 1)),
         "my rank": pair(me=Party("A", Role.SOURCE, 3)),
         "peer's rank": pair(peer=Party("B", Role.TARGET, 0)),
-        "my key": pair(mine=other),
-        "peer's key": pair(theirs=other),
-        # what is list_hash must not run together
+        "my key": pair(my_key=another_key),
+        "peer's key": pair(peers_key=another_key),
+        # names that a plain concatenation would confuse
         "names cut elsewhere": pair(Party("AB", Role.SOURCE, 2), Party("", Role.TARGET, 1)),
         "names exchanged": pair(Party("B", Role.SOURCE, 2), Party("A", Role.TARGET, 1)),
     }
-    found = [
-        (what, key.subkey(purpose, session))
-        for what, key in pairs.items()
+    subkeys = [
+        key.subkey(purpose, session)
+        for key in pairs.values()
         for purpose in Purpose
         for session in ("A", "B", "")
     ]
-    assert all(len(key) == 32 for _, key in found)
-    assert len({key for _, key in found}) == len(found) == len(pairs) * len(Purpose) * 3
+    assert {len(key) for key in subkeys} == {32}
+    assert len({*subkeys}) == len(subkeys) == len(pairs) * len(Purpose) * 3
 
 
 @given(st.lists(st.binary(max_size=5), max_size=4), st.lists(st.binary(max_size=5), max_size=4))
-def test_joining_is_unambiguous(one, other):
-    assert (list_hash(*one) == list_hash(*other)) == (one == other)
-    assert list_hash(*one) == transcript.joined(*one)
+def test_different_lists_have_different_hashes(first, second):
+    assert (list_hash(*first) == list_hash(*second)) == (first == second)
+    assert list_hash(*first) == transcript.joined(*first)
 
 
 def test_a_subkey_is_issued_once():
@@ -102,17 +102,17 @@ def test_a_subkey_is_issued_once():
 
 
 def test_a_confirmation_is_of_one_direction_and_of_both_hellos():
-    hellos, other = (b"of A", b"of B"), (b"of A", b"of b")
+    hellos, changed_hellos = (b"of A", b"of B"), (b"of A", b"of b")
     sent = pair().confirmation(A, B, hellos)
     key = subkey(SECRET, "confirm", "A", run=RUN, plan=PLAN, ends=ENDS)
     assert sent == hmac.digest(key, transcript.joined(b"2", b"1", *hellos), "sha256")
-    assert sent == pair(B, A, THEIRS, MINE).confirmation(A, B, hellos)
-    assert len({sent, pair().confirmation(B, A, hellos), pair().confirmation(A, B, other)}) == 3
+    assert sent == pair(B, A, B_PRIVATE, A_PRIVATE).confirmation(A, B, hellos)
+    assert len({sent, pair().confirmation(B, A, hellos), pair().confirmation(A, B, changed_hellos)}) == 3
 
 
 def test_no_text_form_shows_a_key():
     key = pair()
-    keys = [SECRET, MINE, *(key.subkey(purpose, "A") for purpose in Purpose)]
+    keys = [SECRET, A_PRIVATE, *(key.subkey(purpose, "A") for purpose in Purpose)]
     stream = Stream(keys[-1])
     for shown in (f"{x!r} {x}" for x in (key, stream, vars(key).get("_issued"))):
         for secret in keys:
@@ -134,13 +134,13 @@ SMALL_ORDER = [
 def test_a_public_key_of_small_order_is_refused(u):
     point = u.to_bytes(32, "little")  # with it all the world knows the secret
     with pytest.raises(ProtocolViolation, match=r"B \(target\) sent a public key that is invalid"):
-        PairKey(private(MINE), point, A, B, RUN, PLAN)
+        PairKey(private(A_PRIVATE), point, A, B, RUN, PLAN)
 
 
 @pytest.mark.parametrize("size", [0, 31, 33])
 def test_a_public_key_of_wrong_length_is_refused(size):
     with pytest.raises(ProtocolViolation, match="is invalid for X25519"):
-        PairKey(private(MINE), bytes([9] * size), A, B, RUN, PLAN)
+        PairKey(private(A_PRIVATE), bytes([9] * size), A, B, RUN, PLAN)
 
 
 # ---- streams ----
@@ -151,11 +151,11 @@ shapes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=6)
 
 @given(shapes)
 def test_a_stream_is_aes_of_a_counter_whatever_it_is_cut_into(parts):
-    ours, theirs = Stream(KEY), Keystream(KEY)
+    stream, reference = Stream(KEY), Keystream(KEY)
     for shape in parts:
-        drawn = ours.ring(shape)
+        drawn = stream.ring(shape)
         assert (drawn.dtype, drawn.shape) == (np.int64, shape)
-        assert drawn.tolist() == theirs.ring(*shape).tolist()
+        assert drawn.tolist() == reference.ring(*shape).tolist()
 
 
 @pytest.mark.parametrize("count", [8191, 8192, 8193, 20_000])

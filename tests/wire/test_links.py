@@ -103,8 +103,8 @@ def test_a_flood_of_frames_is_bounded_and_causes_no_time_out(make: Make) -> None
 def test_frames_that_wait_take_no_more_than_the_longest_frame_may(make: Make) -> None:
     channel = make().links[C]._channels[A]
     half = Header(Kind.SHARE, 0, 0, MAX_PAYLOAD // 2), memoryview(b"")
-    for room in (True, True, False):
-        assert channel._queue_has_space() is room
+    for has_space in (True, True, False):
+        assert channel._queue_has_space() is has_space
         channel._inbox.append(half)
 
 
@@ -241,9 +241,9 @@ def test_a_peer_without_a_farewell_does_not_delay_others_for_ever(make: Make) ->
     network.links[A]._farewell_timeout = 0.5
     network.links[B].send(A, Kind.FAREWELL, {"signature": b"b" * 64})
     eventually(lambda: len(network.links[A]._channels[B]._inbox) == 1)
-    began = time.monotonic()
+    start = time.monotonic()
     assert network.links[A].close(b"a" * 64) == {"A": b"a" * 64, "B": b"b" * 64, "C": bytes(64)}
-    assert time.monotonic() - began < EVER / 2
+    assert time.monotonic() - start < EVER / 2
     assert network.links[A]._transport.hurried == 0.5  # type: ignore[attr-defined]
     eventually(lambda: network.links[C]._channels[A]._received_farewell)
     network.cut(A)
@@ -273,4 +273,4 @@ def test_parties_received_what_others_say_they_sent(make: Make) -> None:
         sent = sum(cost[phase].bytes_sent for cost in costs)
         assert sent == sum(cost[phase].bytes_received for cost in costs), phase
     crossed = sum(len(wire.log) for wire in network.wires.values())
-    assert crossed == sum(cost.bytes_sent for each in costs for cost in each.values())
+    assert crossed == sum(cost.bytes_sent for phases in costs for cost in phases.values())

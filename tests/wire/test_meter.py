@@ -66,34 +66,6 @@ def test_after_an_error_the_phase_is_still_the_one_it_happened_in() -> None:
     assert meter.costs["multiply"].seconds >= 0
 
 
-def test_counts_go_to_the_phase_of_the_message_wherever_the_party_is() -> None:
-    meter = Meter()
-    with meter.phase("rank"):
-        meter.count_sent("agree", 100)
-        meter.count_sent("agree", 20)
-        meter.count_received("agree", 7)
-        meter.count_received("keep-alive", 24)
-    agree = meter.costs["agree"]
-    assert (agree.messages, agree.bytes_sent, agree.bytes_received) == (2, 120, 7)
-    assert meter.costs["keep-alive"].bytes_received == 24
-    assert meter.costs["keep-alive"].messages == 0
-    assert meter.costs["rank"].bytes_sent == 0
-
-
-def test_rounds_are_the_hops_by_which_the_longest_chain_grew() -> None:
-    meter = Meter()
-    with meter.phase("agree"):
-        meter.count_round(0)
-        meter.count_round(0)
-    with meter.phase("reveal"):
-        meter.count_round(4)
-        meter.count_round(2)
-    assert meter.depth == 5
-    assert meter.costs["agree"].rounds == 1
-    assert meter.costs["reveal"].rounds == 4
-    assert sum(cost.rounds for cost in meter.costs.values()) == meter.depth
-
-
 def test_a_phase_keeps_the_highest_peak_of_memory_so_far() -> None:
     clock = Clock()
     meter = Meter(clock)
