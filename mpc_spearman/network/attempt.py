@@ -1,11 +1,8 @@
 """One attempt of the parties that meet to connect in pairs, from the first byte to confirmed keys.
 
-Each attempt has a token, which distinguishes its connections from those of an earlier one. An attempt ends in
-one of three ways: all of this party's pairs are connected and have agreed on keys; something failed, here or
-at another party; or the attempt is over for all, and this party closes it.
-
-A pair has two connections, one for each direction of bytes. Which party begins them, and whether the
-coordinator forwards them, follows from the two parties' addresses:
+Each attempt has a token, which distinguishes its connections from earlier ones. A pair has two connections,
+one for each direction of bytes. Which party begins them, and whether the coordinator forwards them, follows
+from the two parties' addresses:
 
 - With the coordinator: the other party connects to it.
 - Two data parties: the one with the higher number connects to the other if that one listens. Otherwise the

@@ -2,8 +2,7 @@
 
 A message is a JSON object on a line. One thread both sends and receives, because two threads cannot share a
 TLS session; a message to send wakes it up. After a while without messages it sends ``alive``, so that the
-peer, and any firewall between, sees traffic. Messages come from an authenticated party, and are checked all
-the same.
+peer, and any firewall between, sees traffic.
 """
 
 from __future__ import annotations
@@ -99,17 +98,10 @@ class Control:
 
     def _connection_error(self, error: OSError) -> MpcSpearmanError:
         if isinstance(error, TimeoutError):
-            return self._silence_error("read")
-        return PeerDied(
-            f"the connection to {self.peer} ended at the meeting ({error.strerror or 'closed'})",
-            (PeerDied.__name__, self.peer.name, "connect"),
-        )
-
-    def _silence_error(self, done: str) -> MpcSpearmanError:
-        return PeerTimeout(
-            f"{self.peer} {done} nothing for {self._timeout:g} s at the meeting",
-            (PeerTimeout.__name__, self.peer.name, "connect"),
-        )
+            text = f"{self.peer} sent or read nothing for {self._timeout:g} s at the meeting"
+            return PeerTimeout(text, (PeerTimeout.__name__, self.peer.name, "connect"))
+        text = f"the connection to {self.peer} ended at the meeting ({error.strerror or 'closed'})"
+        return PeerDied(text, (PeerDied.__name__, self.peer.name, "connect"))
 
     def _exchange(self) -> None:
         data, interval = b"", min(5.0, self._timeout / 4)
@@ -131,7 +123,7 @@ class Control:
                 data = self._handle_messages(data + part)
                 self.last_received = time.monotonic()
             elif time.monotonic() - self.last_received > self._timeout:
-                raise self._silence_error("sent")
+                raise TimeoutError
 
     def _readable(self) -> bool:
         if isinstance(self._connection, ssl.SSLSocket) and self._connection.pending():

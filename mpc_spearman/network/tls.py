@@ -1,13 +1,12 @@
 """Mutual TLS 1.3 (RFC 8446) between parties that are known by their public keys, as with SSH and WireGuard.
 
 A party that connects, and both ends of a forwarded connection, trust the one key that they expect. A party
-that listens trusts the keys of all others, and never its own. `ssl` cannot check a bare key; so certificates
-are made in memory that contain the keys. They name keys, never parties. A party signs its leaf with its own
-key, and the leaf's issuer is named by the SHA-256 of that key. The peers make the issuer's certificate
-themselves, for the public key that their plan has. It is a trust anchor, so OpenSSL checks neither its
-signature nor its dates (RFC 5280, 6.1.1). So a peer that completes a handshake has the private key of an
-anchor, or a leaf signed with one. After the handshake the leaf's public key is compared with the expected
-ones, byte by byte: the peer is the party with that key.
+that listens trusts the keys of all others, and never its own. `ssl` checks no bare keys, so certificates with
+the keys are made in memory. They name keys, never parties. A party signs its leaf with its own key, and names
+the issuer by the SHA-256 of that key. The peers make the issuer's certificate themselves, for the public key
+in their plan. It is a trust anchor, so OpenSSL checks neither its signature nor its dates (RFC 5280, 6.1.1).
+A peer that completes a handshake thus has the private key of an anchor, or a leaf signed with one. After the
+handshake the leaf's public key is compared with the expected ones: the peer is the party with that key.
 
 A client learns only when it first reads that its own key was refused (TLS 1.3): :meth:`Tls.refused_key`
 recognises this error.
@@ -23,6 +22,7 @@ import ssl
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
+from inspect import signature
 from typing import Any
 
 from cryptography import x509
@@ -281,10 +281,8 @@ def _name_of(key: Ed25519PublicKey) -> str:
 def _signed(
     subject: str, issuer: str, public: Ed25519PublicKey, signer: Ed25519PrivateKey, *, ca: bool
 ) -> x509.Certificate:
-    usage = dict.fromkeys(
-        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign",
-         "encipher_only", "decipher_only"), False,
-    )  # fmt: skip
+    allowed_usage = "key_cert_sign" if ca else "digital_signature"
+    usages = {usage: usage == allowed_usage for usage in signature(x509.KeyUsage).parameters}
     return (
         x509.CertificateBuilder()
         .subject_name(_common_name(subject))
@@ -294,7 +292,7 @@ def _signed(
         .not_valid_before(_VALIDITY[0])
         .not_valid_after(_VALIDITY[1])
         .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
-        .add_extension(x509.KeyUsage(digital_signature=not ca, key_cert_sign=ca, **usage), critical=True)
+        .add_extension(x509.KeyUsage(**usages), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
         .sign(signer, None)
