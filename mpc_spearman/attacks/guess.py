@@ -76,14 +76,14 @@ class Exchange:
 def coefficients_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Return the exchange of two rows of x, (m_A, n), if the owner of y, (m_B, n), gets coefficients."""
     noise = deviations(scales(x), scales(y), loss)
-    numbers = tuple((unit(one) @ unit(y).T).ravel() for one in (x, exchanged(x, rows)))
+    numbers = tuple((unit(table) @ unit(y).T).ravel() for table in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
 def strengths_of(x: Ints, y: Ints, rows: tuple[int, int], loss: float) -> Exchange:
     """Return the exchange of two rows of x if the owner of y gets the mean of each column's coefficients."""
     noise = deviations(add_scales([mean_scales(x)]), scales(y), loss)
-    numbers = tuple(unit(one).mean(axis=0) @ unit(y).T for one in (x, exchanged(x, rows)))
+    numbers = tuple(unit(table).mean(axis=0) @ unit(y).T for table in (x, exchanged(x, rows)))
     return Exchange((numbers[0], numbers[1]), noise.ravel())
 
 
@@ -96,9 +96,9 @@ def together(runs: Iterable[Exchange]) -> Exchange:
 
 def exchanged(x: Ints, rows: tuple[int, int]) -> Ints:
     """Return columns, (m, n), with two rows exchanged."""
-    other = x.copy()
-    other[:, rows] = x[:, rows[::-1]]
-    return other
+    copy = x.copy()
+    copy[:, rows] = x[:, rows[::-1]]
+    return copy
 
 
 def mean_scales(x: Ints) -> Scales:

@@ -25,7 +25,7 @@ from mpc_spearman.data.ranks import Ranks, total
 from mpc_spearman.engines.computation import LARGEST, Bounds
 from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.noise import sum_of_sizes
-from mpc_spearman.statistics.columns import Flags, Floats, Ints
+from mpc_spearman.statistics.columns import Floats, Ints
 
 _FINER = 10  # bits of G beyond those of n
 
@@ -80,9 +80,11 @@ class Encoding:
         finest = math.isqrt(int(LARGEST / (1 + result_noise))) >> 1
         scale = max(1, min(1 << (n.bit_length() + _FINER), finest))
         # F·m·(1 + 2^-20)·(G + r) + F·G·m·result_noise, and terms that do not grow with F
-        left = LARGEST - (sources * root + 2) * (scale + root) - 1
-        each = columns * (scale + root + scale * result_noise) * (1 + 2.0**-19)
-        return cls(n, columns, sources, averaged, estimator, int(left / each), scale, result_noise, **noise)
+        most = LARGEST - (sources * root + 2) * (scale + root) - 1
+        per_unit = columns * (scale + root + scale * result_noise) * (1 + 2.0**-19)
+        return cls(
+            n, columns, sources, averaged, estimator, int(most / per_unit), scale, result_noise, **noise
+        )
 
     @classmethod
     def coefficients(cls, n: int, result_noise: float = 0.0, **noise: float) -> Encoding:
@@ -170,10 +172,6 @@ class Encoding:
                 vector[self.n :] = np.rint(appended * self.target_scale)
         return vectors
 
-    def undefined(self, constant: Sequence[bool]) -> Flags:
-        """Return which of the target's columns have no strength, (m_B,): under ``paper`` none."""
-        return np.array(constant, dtype=bool) & (self.estimator != "paper")
-
     def decode(
         self, opened: Sequence[int], target_constant: Sequence[bool], most: Floats | None = None
     ) -> tuple[Floats, Ints]:
@@ -186,8 +184,8 @@ class Encoding:
         mu, counts = np.full(len(opened), math.nan), np.zeros(len(opened), dtype=np.int64)
         limits = [self.unit + math.ceil(self.unit * self.error) + self.noise_bound] * len(opened)
         if most is not None:
-            one = self.source_scale * self.target_scale
-            limits = [min(a, math.ceil(b * one)) for a, b in zip(limits, most.tolist(), strict=True)]
+            scale = self.source_scale * self.target_scale
+            limits = [min(a, math.ceil(b * scale)) for a, b in zip(limits, most.tolist(), strict=True)]
         for q, (value, constant) in enumerate(zip(map(int, opened), target_constant, strict=True)):
             if self.unit and (self.estimator == "paper" or not constant) and abs(value) <= limits[q]:
                 mu[q], counts[q] = value / self.unit, self.averaged

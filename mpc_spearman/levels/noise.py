@@ -124,8 +124,8 @@ def noisy(values: Floats, s: Floats, loss: float, most: float = 1.0) -> tuple[Fl
     chosen = (s > 0) & ~np.isnan(values)
     if not chosen.any():
         return values, np.zeros_like(s)
-    room = LARGEST / (2 * (most + float(s[chosen].max())))
-    bits = min(_FINEST - math.ceil(math.log2(most)), math.floor(math.log2(room)))
+    most_scale = LARGEST / (2 * (most + float(s[chosen].max())))
+    bits = min(_FINEST - math.ceil(math.log2(most)), math.floor(math.log2(most_scale)))
     scaled = np.ldexp(s[chosen], bits)
     for_rounding = 1 + 2 * math.sqrt(scaled.size) / (separation(loss) * scaled.min())
     sigma = np.ceil(scaled * for_rounding).astype(np.int64)

@@ -92,7 +92,7 @@ class Ranking(Strengths):
     ) -> Contribution:
         """Return the vectors of `strengths`; the target's undefined columns come last."""
         vectors = super().contribution(ranks, role, shapes, stated, factors)
-        undefined = self.encoding(shapes).undefined(stated.constant)
+        undefined = np.array(stated.constant) & (self.plan.estimator != "paper")
         return replace(vectors, last=undefined) if role is Role.TARGET else vectors
 
     def statements(self, ranks: Ranks, role: Role, factors: Floats) -> Statements:

@@ -183,5 +183,5 @@ def statements(plan: Plan, owner: str) -> tuple[list[str], list[str]]:
         and row["phase"] in (Kind.COLUMNS.phase, Kind.DESCRIPTION.phase)
         and "feature names" not in row["what"]
     )
-    used = [what for what in stated if what.startswith(OF_THE_RUN) or "kurtosis" in what]
-    return [what for what in stated if what not in used], [what.removeprefix(OF_THE_RUN) for what in used]
+    of_run = [fact for fact in stated if fact.startswith(OF_THE_RUN) or "kurtosis" in fact]
+    return [fact for fact in stated if fact not in of_run], [fact.removeprefix(OF_THE_RUN) for fact in of_run]

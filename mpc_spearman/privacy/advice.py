@@ -18,7 +18,7 @@ from mpc_spearman.statistics.explained import SPREAD
 
 _FEWEST, _MOST = 10, 10**12
 #: A correlation that rows are to show, and how many standard deviations show it in 8 of 10 samples at 5 %.
-SHOWN, _FOUND = 0.1, 2.8
+SHOWN, _DEVIATIONS = 0.1, 2.8
 #: Numbers of columns for which examples are given.
 EXAMPLES = (5, 20, 50)
 
@@ -46,11 +46,11 @@ def noise_ratio(plan: Plan, rows: int, source: int, target: int) -> float:
     mu, sources = separation(plan.privacy.loss), len(plan.parties.sources)
     width, of_target = SLACK * untied_range(rows), typical_diameter(target, rows)
     if plan.reveal in ("explained", "canonical"):
-        apart, other_apart = (2 * math.sqrt(min(0.5, 3 * columns / rows)) for columns in (source, target))
-        products, other = source, width * math.sqrt(of_target)
+        products, source_range = source, 2 * math.sqrt(min(0.5, 3 * source / rows))
+        target_range = width * math.sqrt(of_target)
         if plan.reveal == "canonical":
-            products, other = source * target, other_apart
-        noise = 2 * (apart * other / mu) ** 2  # of both owners
+            products, target_range = source * target, 2 * math.sqrt(min(0.5, 3 * target / rows))
+        noise = 2 * (source_range * target_range / mu) ** 2  # of both owners
         return math.sqrt(2 * products) * (noise + 1 / rows) / SPREAD
     columns = source * sources
     if passes_pairs(plan):
@@ -67,7 +67,7 @@ def noise_ratio(plan: Plan, rows: int, source: int, target: int) -> float:
 
 
 def factor_of_choice(plan: Plan, rows: int, source: int, target: int) -> float:
-    """Return the noise of what ``results.strongest`` passes on, in multiples of that of all."""
+    """Return the noise of what ``results.strongest`` passes on, in multiples of the noise of all numbers."""
     columns, of_target = source * len(plan.parties.sources), typical_diameter(target, rows)
     if passes_pairs(plan):
         spread = typical_diameter(columns, rows) * of_target
@@ -82,16 +82,16 @@ def passes_pairs(plan: Plan) -> bool:
 
 def on_choice(plan: Plan, sizes: Sequence[tuple[int, int]]) -> list[str]:
     """Say how much noise the strongest results have, if a plan passes on only these."""
-    k, what = plan.results.strongest, "pairs" if passes_pairs(plan) else "features"
+    k, items = plan.results.strongest, "pairs" if passes_pairs(plan) else "features"
     if k is None:
         return []
-    factors = [factor_of_choice(plan, rows_needed(plan, *size), *size) for size in sizes]
+    factors = {size: factor_of_choice(plan, rows_needed(plan, *size), *size) for size in sizes}
     multiples = ", ".join(
         f"{source} × {target} columns {factor:.2g}{' (there are no more, so all)' if factor == 1 else ''}"
-        for (source, target), factor in zip(sizes, factors, strict=True)
+        for (source, target), factor in factors.items()
     )
-    hint = ". Where it is above 1, leave it out or choose fewer" if max(factors) > 1 else ""
-    return [f"noise of the {k} strongest {what}, in multiples of the noise of all: {multiples}{hint}"]
+    hint = ". Where it is above 1, leave it out or choose fewer" if max(factors.values()) > 1 else ""
+    return [f"noise of the {k} strongest {items}, in multiples of the noise of all: {multiples}{hint}"]
 
 
 def rows_needed(plan: Plan, source: int, target: int) -> int:
@@ -100,10 +100,10 @@ def rows_needed(plan: Plan, source: int, target: int) -> int:
     while high - low > 1:
         rows = (low + high) // 2
         low, high = (rows, high) if noise_ratio(plan, rows, source, target) > 1 else (low, rows)
-    return _up(high)
+    return _two_digits(high)
 
 
-def _up(rows: int) -> int:
+def _two_digits(rows: int) -> int:
     """Round up to two digits."""
     step: int = 10 ** max(0, len(str(rows)) - 2)
     return -(-rows // step) * step
@@ -123,12 +123,12 @@ def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
         of_source = of_target = 1.0
     if plan.reveal == "strengths":
         of_source = min(source * len(plan.parties.sources), NormalDist().inv_cdf(1 - 1 / rows) ** 2 / 3)
-    needed = (_FOUND / SHOWN) ** 2
+    needed = (_DEVIATIONS / SHOWN) ** 2
     if any(party.noise == "inputs" for party in plan.parties.sources):
         needed *= 1 + times * of_source
     if plan.parties.target.noise == "inputs":
         needed *= 1 + times * of_target
-    return _up(math.ceil(needed))
+    return _two_digits(math.ceil(needed))
 
 
 def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
@@ -145,9 +145,9 @@ def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
             f"rows needed to find a correlation of {SHOWN} in 8 of 10 samples, with noise on the inputs of "
             f"{', '.join(names)}: {rows}"
         ]
-    each = " for each source and the target" if len(plan.parties.sources) > 1 else ""
+    for_each = " for each source and the target" if len(plan.parties.sources) > 1 else ""
     return [
-        f"rows needed{each}, so that noise is no larger than chance variation: {rows}; more if "
+        f"rows needed{for_each}, so that noise is no larger than chance variation: {rows}; more if "
         "columns are related or have many ties",
         *on_choice(plan, sizes),
     ]

@@ -135,13 +135,13 @@ class Balance:
     exact: int = 0
     since: str = ""
 
-    def add(self, other: Balance) -> None:
+    def add(self, balance: Balance) -> None:
         """Add the same partner's balance under another name."""
-        self.names |= other.names
-        self.identities |= other.identities
-        self.since = min(filter(None, (self.since, other.since)), default="")
+        self.names |= balance.names
+        self.identities |= balance.identities
+        self.since = min(filter(None, (self.since, balance.since)), default="")
         for part in ("runs", "row", "value", "exact"):
-            setattr(self, part, getattr(self, part) + getattr(other, part))
+            setattr(self, part, getattr(self, part) + getattr(balance, part))
 
     def is_of(self, name: str, loss: PartnerLoss) -> bool:
         """Return whether a run's partner is this one."""
@@ -160,9 +160,9 @@ def balances(entries: Sequence[Entry]) -> list[Balance]:
         if isinstance(entry, Charge) and entry.run.id not in uncounted:
             partners = _with_run(partners, entry.run.told, entry.time)
         elif isinstance(entry, Forgotten):
-            partners = [
-                Balance(one.names, one.identities) if entry.partner in one.names else one for one in partners
-            ]
+            for place, balance in enumerate(partners):
+                if entry.partner in balance.names:
+                    partners[place] = Balance(balance.names, balance.identities)
     return partners
 
 
@@ -172,11 +172,11 @@ def _with_run(partners: list[Balance], losses: Mapping[str, PartnerLoss], time: 
         if loss.counted:
             total = Balance({name}, {loss.identity} - {""}, 1, since=time, exact=int(loss.loss is None))
             setattr(total, loss.unit, loss.loss or 0.0)
-            same = [balance for balance in partners if balance.is_of(name, loss)]
-            for balance in same:
+            earlier = [balance for balance in partners if balance.is_of(name, loss)]
+            for balance in earlier:
                 total.add(balance)
-            place = partners.index(same[0]) if same else len(partners)
-            partners = [balance for balance in partners if balance not in same]
+            place = partners.index(earlier[0]) if earlier else len(partners)
+            partners = [balance for balance in partners if balance not in earlier]
             partners.insert(place, total)
     return partners
 
@@ -192,19 +192,19 @@ def over_lifetime(
             if not sum(added) or total <= lifetime * (1 + 1e-9):
                 continue
             before, runs = max(0.0, total - sum(added)), after.runs - len(run)
-            earlier = f"{before:g} in {runs} runs since {after.since}" if runs else "nothing yet"
-            left = (lifetime - before) / len(added)
-            less = f"agree on privacy.loss {left:g} or less, " if left > 0.01 else ""
+            used = f"{before:g} in {runs} runs since {after.since}" if runs else "nothing yet"
+            remaining = (lifetime - before) / len(added)
+            less = f"agree on privacy.loss {remaining:g} or less, " if remaining > 0.01 else ""
             yield (
-                f"{_one_partner(after.names)} has used {earlier}, this run would add {sum(added):g}, and "
+                f"{_one_partner(after.names)} has used {used}, this run would add {sum(added):g}, and "
                 f"policy.lifetime allows {lifetime:g} in all. To go on, {less}grant it nothing (results, "
                 "opened_to), or raise policy.lifetime."
             )
 
 
 def _one_partner(names: Collection[str]) -> str:
-    *others, last = map(show, sorted(names))
-    return f"{', '.join(others)} and {last} (one partner, by name or key)" if others else last
+    *first, last = map(show, sorted(names))
+    return f"{', '.join(first)} and {last} (one partner, by name or key)" if first else last
 
 
 def new_partners(losses: Mapping[str, PartnerLoss], entries: Sequence[Entry]) -> Iterator[str]:
@@ -216,12 +216,12 @@ def new_partners(losses: Mapping[str, PartnerLoss], entries: Sequence[Entry]) ->
     for name, loss in losses.items():
         if not (partners and loss.counted):
             continue
-        same = [balance for balance in partners if balance.is_of(name, loss)]
-        identities = set[str]().union(*(balance.identities for balance in same if name in balance.names))
-        if not same:
+        earlier = [balance for balance in partners if balance.is_of(name, loss)]
+        identities = set[str]().union(*(balance.identities for balance in earlier if name in balance.names))
+        if not earlier:
             yield f"{show(name)} is new in the ledger: its sum begins with this run"
         elif loss.identity and identities and loss.identity not in identities:
             yield f"{show(name)} has another key than in the ledger; its sum continues"
-        if len(same) > 1:
-            names = set[str]().union(*(balance.names for balance in same))
+        if len(earlier) > 1:
+            names = set[str]().union(*(balance.names for balance in earlier))
             yield f"{_one_partner(names)}: their sums are added up"

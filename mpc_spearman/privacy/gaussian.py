@@ -56,18 +56,18 @@ def discrete_gaussian(sigma: NDArray[np.int64]) -> NDArray[np.int64]:
         raise ValueError(f"a standard deviation of noise is from 0 to {LARGEST}")
     drawn = np.zeros(flat.size, dtype=np.int64)
     for block in blocks(flat.size, _BLOCK):
-        left = block.start + np.flatnonzero(flat[block])
-        while left.size:
-            proposed, kept = _propose(flat[left])
-            drawn[left[kept]] = proposed[kept]
-            left = left[~kept]
+        missing = block.start + np.flatnonzero(flat[block])
+        while missing.size:
+            candidates, accepted = _propose(flat[missing])
+            drawn[missing[accepted]] = candidates[accepted]
+            missing = missing[~accepted]
     return drawn.reshape(np.shape(sigma))
 
 
 def _propose(
     sigma: NDArray[np.int64], margin: float = _MARGIN
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return a candidate for each σ, and which of them are kept; within the margin more digits decide."""
+    """Return a candidate for each σ, and which of them are accepted; within the margin more digits decide."""
     words, uniform = _random(sigma.size, np.uint64), _random(sigma.size, np.uint32)
     strip = _STRIP_OF[_random(sigma.size, np.uint16)]
     j = np.maximum(np.frexp(sigma.astype(np.float64))[1] - 5, 0)
@@ -76,11 +76,11 @@ def _propose(
     chance = _TOP * np.exp(-np.square(x / sigma) / 2)
     weight = _WEIGHTS[strip]
     inside = np.abs(x) <= REACH * sigma
-    kept = inside & ((uniform + 1.0) * weight * 2.0**-_BITS <= chance * (1 - margin))
-    unclear = inside & ~kept & (uniform * (weight * 2.0**-_BITS) <= chance * (1 + margin))
+    accepted = inside & ((uniform + 1.0) * weight * 2.0**-_BITS <= chance * (1 - margin))
+    unclear = inside & ~accepted & (uniform * (weight * 2.0**-_BITS) <= chance * (1 + margin))
     for i in np.flatnonzero(unclear):
-        kept[i] = _below(int(uniform[i]), int(weight[i]), int(x[i]), int(sigma[i]))
-    return x, kept
+        accepted[i] = _below(int(uniform[i]), int(weight[i]), int(x[i]), int(sigma[i]))
+    return x, accepted
 
 
 def _below(uniform: int, weight: int, x: int, sigma: int) -> bool:

@@ -183,7 +183,7 @@ class Ledger:
     def _read(self, file: FileIO) -> tuple[list[Entry], str]:
         """Read all entries and the last check."""
         check = self._header(file)
-        *lines, rest = file.read().split(b"\n")
+        *lines, unfinished = file.read().split(b"\n")
         entries = list[Entry]()
         for number, text in enumerate(lines, 2):
             try:
@@ -198,7 +198,7 @@ class Ledger:
                     f"{_SETTING}: {self.path}, line {number} is damaged, or an earlier line was changed or "
                     "removed. Restore a copy of the ledger"
                 )
-        if rest:
+        if unfinished:
             raise PolicyError(
                 f"{_SETTING}: {self.path}, line {len(lines) + 2} is cut short. If a run was killed while "
                 "writing it, it had sent nothing that needs the line: delete it. Otherwise restore a copy"

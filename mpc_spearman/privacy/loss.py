@@ -23,10 +23,10 @@ def in_words(loss: float, unit: str, exact: str = "", having: str = "one party's
 
     `exact` names the parties, if any, whose results are exact, which the promise does not cover.
     """
-    what = "rows" if unit == "row" else "values of one column"
+    items = "rows" if unit == "row" else "values of one column"
     but = f", except {exact}, whose own are exact" if exact else ""
     return (
         f"with {having}{but}, an attacker who knows everything else guesses right at "
-        f"most {guess(loss):.0%} of the time, where a coin is right 50% of the time, which of two {what} "
+        f"most {guess(loss):.0%} of the time, where a coin is right 50% of the time, which of two {items} "
         f"belongs to which of two people (privacy.loss: {loss:g}); several runs add up"
     )

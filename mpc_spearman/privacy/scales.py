@@ -117,8 +117,8 @@ class Stated:
         A maximum over pairs of rows is at least the mean over them. The mean of ((a_pi - a_pj)/R_p)² is
         2/((n - 1)·R_p²). For the range of a column without ties that is more than 1/6.
         """
-        times = (SLACK * 2.0 ** (step / 4) for step in self.ranges if step != NOTHING)
-        return step_up(max(sum(one**-2 for one in times) / 6, _LEAST))
+        ranges = (SLACK * 2.0 ** (step / 4) for step in self.ranges if step != NOTHING)
+        return step_up(max(sum(width**-2 for width in ranges) / 6, _LEAST))
 
     def with_untied(self) -> Stated:
         """Return the statement in which constant vectors have the range of a column without ties."""
@@ -144,7 +144,7 @@ def sum_grid(rows: int, columns: int) -> Grid:
 def widths(vectors: NDArray[np.signedinteger[Any]]) -> Ints:
     """Return max - min of each vector, (m,)."""
     ends = [(part.max(axis=1), part.min(axis=1)) for _, part in parts(vectors, STRIP)]
-    highest, lowest = (np.array(one, dtype=np.int64) for one in zip(*ends, strict=True))
+    highest, lowest = (np.array(end, dtype=np.int64) for end in zip(*ends, strict=True))
     return np.asarray(highest.max(axis=0) - lowest.min(axis=0))
 
 

@@ -77,10 +77,10 @@ def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
     larger, unless it is the range of a column without ties. D follows from the ranges without both. It is
     stated 1 + 2^-10 times as large, which allows for the rounding of vectors to integers.
     """
-    length, about = mean_length(ranks, plan.strength, plan.estimator), Columns.of(ranks)
+    length, columns = mean_length(ranks, plan.strength, plan.estimator), Columns.of(ranks)
     vectors = of_sum = Stated(())
     if plan.results.precision != "exact":
-        about = replace(about, skewness=rounded(about.skewness))
+        columns = replace(columns, skewness=rounded(columns.skewness))
         vectors, of_sum = _ranges(plan, ranks, factors)
     if rows_differ(plan):
         length = min(1.0, 2.0 ** (step_up(max(length, 2.0**-10)) / 4))
@@ -99,7 +99,7 @@ def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
         vectors,
         of_sum,
         round(length, 9),
-        about,
+        columns,
         ranks.gaps,
         lengths,
         stated_unequal(plan, unequal),
@@ -176,12 +176,14 @@ def factors(
     allowed, column_widths = scales.widths / of_value, widths(ranks.matrix) * units
     most = allowed - resolution
     exceeding = (column_widths > most) & (column_widths > 0)
-    each = np.divide(most, column_widths, out=np.ones(ranks.m), where=exceeding)
+    of_columns = np.divide(most, column_widths, out=np.ones(ranks.m), where=exceeding)
     width, sum_factor = width_of_sum(ranks.matrix, units.tolist()), 1.0
     if width:
         most_of_sum = float(sum_grid(ranks.n, ranks.m).scales(stated.sum).widths[0]) - of_sum_resolution
         sum_factor = min(1.0, max(0.0, most_of_sum) / width)
     if rows_differ(plan):
-        scaled = np.divide(each * units, allowed, out=np.zeros(ranks.m), where=allowed > 0)
-        each = each * min(1.0, math.sqrt(scales.spread / max(diameter(ranks.matrix, scaled), 2.0**-20)))
-    return Factors(each, sum_factor)
+        scaled = np.divide(of_columns * units, allowed, out=np.zeros(ranks.m), where=allowed > 0)
+        of_columns = of_columns * min(
+            1.0, math.sqrt(scales.spread / max(diameter(ranks.matrix, scaled), 2.0**-20))
+        )
+    return Factors(of_columns, sum_factor)
