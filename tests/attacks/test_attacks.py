@@ -1,7 +1,4 @@
-"""Attacks by a party on what it received, and the same attacks on deliberately broken protocols.
-
-Letters in the section titles are those of the specification of the tests on views; see test_views.py.
-"""
+"""Attacks by a party on what it received, and the same attacks on deliberately broken protocols."""
 
 from __future__ import annotations
 
@@ -55,9 +52,9 @@ def wide_run(level: str, zero_share: str) -> Recorded:
 def without_ab(*size, device=None):
     """A zero share that is made from the coordinator's two keys alone. Every sum still holds."""
     # CrypTen's: previous minus next, where the parties are C, B, A. B's next and A's previous are AB.
-    kept = ({"prev": 1, "next": -1}, {"prev": 1}, {"next": -1})[communicator.get().get_rank()]
+    signs = ({"prev": 1, "next": -1}, {"prev": 1}, {"next": -1})[communicator.get().get_rank()]
     share = torch.zeros(*size, dtype=torch.int64)
-    for name, sign in kept.items():
+    for name, sign in signs.items():
         stream = crypten.generators[name][torch.device("cpu")]
         share += sign * arithmetic.generate_random_ring_element(*size, generator=stream)
     return ArithmeticSharedTensor.from_shares(share, precision=0)
@@ -84,14 +81,13 @@ class Coordinator:
 
     def patterns(self, party: str) -> list[str]:
         """Signs of a pattern in a party's message after all combinations of adding or subtracting streams."""
-        streams = self.streams()
-        found = []
+        streams, patterns = self.streams(), []
         for signs in product((0, -1, 1), repeat=len(streams)):
-            rest = self.received[party].copy()
+            stripped = self.received[party].copy()
             for sign, stream in zip(signs, streams, strict=True):
-                rest += sign * stream
-            found += [f"{signs}: {sign}" for sign in signs_of_pattern(rest, self.width)]
-        return found
+                stripped += sign * stream
+            patterns += [f"{signs}: {pattern}" for pattern in signs_of_pattern(stripped, self.width)]
+        return patterns
 
     def bits_beyond_the_masks(self, party: str) -> np.ndarray:
         """At ``coefficients``: what is left of a message in directions in which the target's masks vanish.
@@ -101,11 +97,11 @@ class Coordinator:
         k·U = 0 (mod 2), which exist because U has more rows than columns, both are even along k.
         """
         zero_ac, zero_bc = self.zero
-        rest = {
+        stripped = {
             "A": self.opened - (self.received["A"] + zero_ac),
             "B": self.received["B"] - zero_bc + self.r @ self.u.T,
         }[party]
-        return (rest @ _kernel(self.u & 1).T) & 1
+        return (stripped @ _kernel(self.u & 1).T) & 1
 
 
 def _kernel(matrix: np.ndarray) -> np.ndarray:
@@ -114,11 +110,11 @@ def _kernel(matrix: np.ndarray) -> np.ndarray:
     work = np.hstack([matrix, np.eye(rows, dtype=matrix.dtype)])
     rank = 0
     for column in range(columns):
-        found = rank + np.flatnonzero(work[rank:, column])
-        if found.size:
-            work[[rank, found[0]]] = work[[found[0], rank]]
-            others = np.flatnonzero(work[:, column])
-            work[others[others != rank]] ^= work[rank]
+        pivots = rank + np.flatnonzero(work[rank:, column])
+        if pivots.size:
+            work[[rank, pivots[0]]] = work[[pivots[0], rank]]
+            odd = np.flatnonzero(work[:, column])
+            work[odd[odd != rank]] ^= work[rank]
             rank += 1
     kernel = work[rank:, columns:]
     assert len(kernel) >= rows - columns
@@ -232,9 +228,9 @@ def test_breaking_cryptens_reveal_breaks_the_run(monkeypatch, level, how):
         return torch.zeros_like(self.share)
 
     monkeypatch.setattr(ArithmeticSharedTensor, "reveal", broken)
-    ended = run_in_memory(plan(reveal=level), SMALL)
-    assert ended.errors or how == "zeros"
-    if not ended.errors:
+    outcome = run_in_memory(plan(reveal=level), SMALL)
+    assert outcome.errors or how == "zeros"
+    if not outcome.errors:
         frames = {party: table.drop(columns="id") for party, table in SMALL.items()}
         truth = reference({"A": frames["A"]}, frames["B"])
-        assert not np.isclose(ended.result().strengths, truth.strengths, atol=1e-6).any()
+        assert not np.isclose(outcome.result().strengths, truth.strengths, atol=1e-6).any()

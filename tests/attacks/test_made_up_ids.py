@@ -35,7 +35,7 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
         party: pd.DataFrame({"id": ids, "one": RNG.normal(size=len(ids)), "two": range(len(ids))})
         for party, ids in (("A", PATIENTS), ("B", guesses))
     }
-    told: list[bytes] = []
+    answers: list[bytes] = []
     offered: list[bytes] = []
 
     class Listening(Links):
@@ -47,7 +47,7 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
         def receive(self, peer: Any, kind: Kind, **more: Any) -> Any:
             values = super().receive(peer, kind, **more)
             if kind is Kind.COMMON:
-                told.append(values["common"])
+                answers.append(values["common"])
             return values
 
     content = {
@@ -59,41 +59,41 @@ def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, st
         },
     }
     hook = {"B": partial(with_links, links=Listening)}
-    ended = run_in_memory(load_plan(content), tables, hook)
-    if not told:
-        return ended.classes(), None
+    outcome = run_in_memory(load_plan(content), tables, hook)
+    if not answers:
+        return outcome.classes(), None
     order = np.argsort(pseudonyms(pa.array(guesses, pa.large_string()), offered[0]))
-    bits = np.unpackbits(np.frombuffer(told[0], np.uint8)).astype(bool)[: len(guesses)]
-    return ended.classes(), {guesses[row] for row in order[bits]}
+    bits = np.unpackbits(np.frombuffer(answers[0], np.uint8)).astype(bool)[: len(guesses)]
+    return outcome.classes(), {guesses[row] for row in order[bits]}
 
 
 REFUSED = {"C": "DisclosureError", "A": "PeerFailed", "B": "PeerFailed"}
 
 
 def test_a_party_that_offers_all_possible_ids_learns_the_others_list() -> None:
-    _, known = attempt(THINKABLE, {})
-    assert known == set(PATIENTS)
+    _, learnt = attempt(THINKABLE, {})
+    assert learnt == set(PATIENTS)
 
 
 @pytest.mark.parametrize("policy", [{"max_ids": 300}, {"max_unmatched": 0.5}])
 def test_a_limit_on_ids_or_on_unmatched_ids_stops_made_up_ids(policy: Mapping[str, Any]) -> None:
-    classes, known = attempt(THINKABLE, policy)
+    classes, learnt = attempt(THINKABLE, policy)
     assert classes == REFUSED
-    assert known is None
+    assert learnt is None
 
 
 def test_guesses_among_true_ids_are_told_up_to_the_cap() -> None:
     """What the rules leave: docs/privacy.md says so."""
     padded = PATIENTS[:60] + [guess for guess in THINKABLE if guess not in PATIENTS][:55]
-    _, known = attempt(padded, {"max_unmatched": 0.5})
-    assert known == set(PATIENTS[:60])
-    classes, known = attempt(padded, {"max_unmatched": 0.4})
-    assert (classes, known) == (REFUSED, None)
+    _, learnt = attempt(padded, {"max_unmatched": 0.5})
+    assert learnt == set(PATIENTS[:60])
+    classes, learnt = attempt(padded, {"max_unmatched": 0.4})
+    assert (classes, learnt) == (REFUSED, None)
 
 
 @pytest.mark.parametrize("policy", [{}, {"min_rows": 50}])
 def test_a_list_that_a_few_guesses_match_is_not_answered(policy: Mapping[str, Any]) -> None:
     """Nor is it by default, under which an owner asks for 30 rows."""
     guesses = [*PATIENTS[:11], "none of them"]
-    classes, known = attempt(guesses, policy)
-    assert (classes, known) == (REFUSED, None)
+    classes, learnt = attempt(guesses, policy)
+    assert (classes, learnt) == (REFUSED, None)

@@ -42,9 +42,9 @@ def _trait(n: int, columns: int, rng: np.random.Generator) -> Ints:
     return encoded(trait + 0.1 * rng.normal(size=(columns, n)))
 
 
-def _asked(n: int, asked: int, questions: int, rng: np.random.Generator) -> Ints:
-    those = rng.choice(n, asked, replace=False)
-    return encoded(np.array([flag(n, asked // 2, rng, those) for _ in range(questions)]))
+def _questions(n: int, people: int, questions: int, rng: np.random.Generator) -> Ints:
+    asked_rows = rng.choice(n, people, replace=False)
+    return encoded(np.array([flag(n, people // 2, rng, asked_rows) for _ in range(questions)]))
 
 
 def _residuals(m: int, n: int, rng: np.random.Generator) -> Ints:
@@ -58,7 +58,7 @@ def _residuals(m: int, n: int, rng: np.random.Generator) -> Ints:
 SCENES: dict[str, Callable[[np.random.Generator], Tables]] = {
     "near-copies": lambda rng: (_trait(200, 5, rng), _trait(200, 5, np.random.default_rng(1))),
     "one-hot families": lambda rng: (_one_hot(200, 4, rng), _one_hot(200, 10, rng)),
-    "pools": lambda rng: (encoded(flag(400, 80, rng)[None]), _asked(400, 60, 20, rng)),
+    "pools": lambda rng: (encoded(flag(400, 80, rng)[None]), _questions(400, 60, 20, rng)),
     "groups of 20": lambda rng: (encoded(flag(400, 200, rng)[None]), _one_hot(400, 20, rng)),
     "nested flags": lambda rng: (untied(2, 200, rng), _nested(200, range(4, 14))),
     "one trait behind 50 columns": lambda rng: (_trait(200, 5, rng), _trait(200, 50, rng)),
@@ -69,7 +69,7 @@ SCENES: dict[str, Callable[[np.random.Generator], Tables]] = {
 OF = {"coefficients": coefficients_of, "strengths": strengths_of}
 
 
-def _made(scene: str) -> Tables:
+def _tables_of(scene: str) -> Tables:
     return SCENES[scene](np.random.default_rng(7))
 
 
@@ -79,52 +79,52 @@ def _right(exchange: Exchange, attack: Callable[[Floats], np.ndarray], copies: i
     return int((attack(exchange.published(which)) == which).sum())
 
 
-def _within(right: int, copies: int, bound: float) -> bool:
+def _no_more_often_than(right: int, copies: int, bound: float) -> bool:
     return bool(stats.binom.sf(right - 1, copies, bound) > 1e-9)
 
 
 @pytest.mark.parametrize("grant", OF)
 @pytest.mark.parametrize("scene", SCENES)
 def test_exchanged_rows_are_guessed_no_more_often_than_the_bound(scene: str, grant: str) -> None:
-    x, y = _made(scene)
+    x, y = _tables_of(scene)
     exchange = OF[grant](x, y, worst_rows(x, y), LOSS)
     exact = Exchange(exchange.numbers, exchange.noise * 1e-9)
     assert exchange.separation <= separation(LOSS)
-    assert _within(_right(exchange, exchange.guesses), COPIES, guess(LOSS))
+    assert _no_more_often_than(_right(exchange, exchange.guesses), COPIES, guess(LOSS))
     if exchange.separation:
         assert _right(exact, exact.guesses, 50) == 50
 
 
 def test_the_best_attack_nearly_reaches_the_bound() -> None:
-    x, y = _made("one row against all others")
+    x, y = _tables_of("one row against all others")
     exchange = coefficients_of(x, y, worst_rows(x, y), LOSS)
     assert exchange.separation > 0.4 * separation(LOSS)
-    known = stats.norm.cdf(exchange.separation / 2)
-    assert stats.binomtest(_right(exchange, exchange.guesses), COPIES, known).pvalue > 1e-9
+    chance = stats.norm.cdf(exchange.separation / 2)
+    assert stats.binomtest(_right(exchange, exchange.guesses), COPIES, chance).pvalue > 1e-9
 
 
 @pytest.mark.parametrize("top", [None, 3], ids=["the order", "the strongest three"])
 def test_an_order_tells_no_more_than_the_strengths_that_it_is_of(top: int | None) -> None:
-    x, y = _made("groups of 20")
+    x, y = _tables_of("groups of 20")
     exchange = strengths_of(x, y, worst_rows(x, y), LOSS)
     exact = Exchange(exchange.numbers, exchange.noise * 1e-3)
 
     def attack(copies: Floats) -> np.ndarray:
         return exchange.guesses_from_order(copies, top)
 
-    assert _within(_right(exchange, attack), COPIES, guess(LOSS))
+    assert _no_more_often_than(_right(exchange, attack), COPIES, guess(LOSS))
     assert _right(exact, lambda copies: exact.guesses_from_order(copies), 200) > 175
 
 
 def test_runs_add_up_as_the_ledger_says_also_where_they_differ() -> None:
-    x, y = _made("one row against all others")
+    x, y = _tables_of("one row against all others")
     pair = worst_rows(x, y)
     fewer = coefficients_of(x, y[:2], pair, LOSS)
     runs = [coefficients_of(x, y, pair, LOSS), fewer, strengths_of(x, y, pair, LOSS)]
     for some in (runs[:1] * 2, runs):
-        both = together(some)
-        assert both.separation <= separation(LOSS * len(some))
-        assert _within(_right(both, both.guesses), COPIES, guess(LOSS * len(some)))
+        all_runs = together(some)
+        assert all_runs.separation <= separation(LOSS * len(some))
+        assert _no_more_often_than(_right(all_runs, all_runs.guesses), COPIES, guess(LOSS * len(some)))
 
 
 # ---- attacks that solve for rows
@@ -137,7 +137,7 @@ def _published(x: Ints, y: Ints) -> tuple[Floats, Floats, Floats]:
 
 
 def _marks(n: int, *sets: range) -> np.ndarray:
-    return np.array([np.isin(np.arange(n), list(those)) for those in sets])
+    return np.array([np.isin(np.arange(n), list(marked)) for marked in sets])
 
 
 #: An attacker's columns, and rows that they single out together.
@@ -176,7 +176,7 @@ def test_a_rare_flag_is_solved_from_exact_coefficients_alone() -> None:
 def test_flags_of_asked_people_are_read_from_exact_numbers_only(ones: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)
     flags = np.array([flag(1000, count, rng) for count in ones])
-    y = _asked(1000, 40, 40, rng)
+    y = _questions(1000, 40, 40, rng)
     truth = flags[:, rows.where_columns_lie(y)]
     exact, published, noise = _published(encoded(flags), y)
     assert np.array_equal(rows.pooled_flags(exact, y, ones), truth)

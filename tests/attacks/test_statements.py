@@ -28,8 +28,8 @@ LOSS = 2.0
 
 
 def stated_length(columns: list[np.ndarray], **settings: Any) -> float:
-    its = level_of(plan(**settings))
-    return its.statements(rank_columns(columns), Role.SOURCE, np.ones(len(columns))).length
+    level = level_of(plan(**settings))
+    return level.statements(rank_columns(columns), Role.SOURCE, np.ones(len(columns))).length
 
 
 def length_of(columns: list[np.ndarray], chosen: np.ndarray) -> float:
@@ -79,14 +79,14 @@ def test_a_constant_column_used_to_show_a_flags_people_exactly_under_paper() -> 
         "A": table(flag=np.arange(n) < ones, other=np.arange(n)),
         "B": table(flat=np.ones(n), y=np.arange(n)),
     }
-    its = plan(estimator="paper", results={"target": "coefficients", "precision": "statistical"})
-    ended = run_in_memory(its, tables)
-    exact, published = (ended.result(party).coefficients.to_numpy()[0, 0] for party in "CB")
+    run_plan = plan(estimator="paper", results={"target": "coefficients", "precision": "statistical"})
+    outcome = run_in_memory(run_plan, tables)
+    exact, published = (outcome.result(party).coefficients.to_numpy()[0, 0] for party in "CB")
     sizes = np.arange(1, n // 2)
     terms = [total(n) - n * size * (n - size) for size in sizes]
     could_be = (np.array(terms) + total(n)) / (2 * total(n))
     assert sizes[np.isclose(could_be, exact, rtol=1e-12)].tolist() == [ones]
-    noise = ended.result("B").noise.to_numpy()
+    noise = outcome.result("B").noise.to_numpy()
     assert (noise > 0).all()
     assert (abs(could_be - published) < 2 * noise[0, 0]).sum() > 5
 
@@ -135,8 +135,8 @@ def test_a_shifted_term_used_to_show_exact_bits_by_undefined_numbers() -> None:
 
 def test_a_shifted_difference_used_to_show_a_large_element_of_a_peer() -> None:
     """At ``differences`` pairs with a difference that no ranks give had the ratio of Q = -1, which is 1."""
-    its = plan(reveal="differences", results={"target": "coefficients", "precision": "statistical"})
-    level, n, rng = level_of(its), 100, np.random.default_rng(1)
+    run_plan = plan(reveal="differences", results={"target": "coefficients", "precision": "statistical"})
+    level, n, rng = level_of(run_plan), 100, np.random.default_rng(1)
     column = Description(ties=(0,), factors=(1.0,))
     described = Descriptions((column,), column)
     shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1, descriptions=described)

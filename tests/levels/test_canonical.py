@@ -26,28 +26,26 @@ NOISY: dict[str, Any] = {"reveal": "canonical", "results": {"precision": "statis
 
 def canonical(source: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
     """The canonical correlations of pooled ranks on the kept directions, by NumPy."""
-    one, other = (
-        np.linalg.qr((whitening.directions(r) @ r.matrix).T)[0] for r in map(ranks_of, (source, target))
-    )
-    return np.linalg.svd(one.T @ other, compute_uv=False)
+    x, y = (np.linalg.qr((whitening.directions(r) @ r.matrix).T)[0] for r in map(ranks_of, (source, target)))
+    return np.linalg.svd(x.T @ y, compute_uv=False)
 
 
 @pytest.mark.parametrize("settings", [{}, {"protocol": "he", "he": {"scheme": "bfv"}}])
 def test_exact_results_are_the_canonical_correlations_of_pooled_ranks(settings: dict[str, Any]) -> None:
     if settings:
         pytest.importorskip("tenseal")
-    ended = run_in_memory(plan("A", "D", **EXACT, **settings), {"A": A, "D": D, "B": B})
-    found = ended.result("B").canonical
-    assert list(found.index.unique(0)) == ["A", "D"]
+    outcome = run_in_memory(plan("A", "D", **EXACT, **settings), {"A": A, "D": D, "B": B})
+    of_target = outcome.result("B").canonical
+    assert list(of_target.index.unique(0)) == ["A", "D"]
     for name, frame in (("A", A), ("D", D)):
         truth = canonical(frame, B)
-        shown = found.loc[name]
+        shown = of_target.loc[name]
         np.testing.assert_allclose(shown["singular"].dropna(), truth, atol=1e-6)
         assert shown["trace"].iloc[0] == pytest.approx(np.square(truth).sum(), abs=1e-5)
-        own = ended.result(name).canonical
-        pd.testing.assert_frame_equal(own, found.loc[[name]])
+        of_source = outcome.result(name).canonical
+        pd.testing.assert_frame_equal(of_source, of_target.loc[[name]])
     with pytest.raises(NotRevealed):
-        _ = ended.result("C").ranking
+        _ = outcome.result("C").ranking
 
 
 def test_a_saved_copy_loads_and_says_whether_there_is_anything(tmp_path: Path) -> None:
@@ -69,8 +67,10 @@ def test_both_sides_are_granted_it_unless_the_plan_says_otherwise() -> None:
     parties = plan(**EXACT).model_dump(mode="json")["parties"]
     by_default = load_plan({"reveal": "canonical", "parties": parties}).results
     assert (by_default.target, by_default.sources) == ("canonical", "canonical")
-    one = load_plan({"reveal": "canonical", "parties": parties, "results": {"sources": "nothing"}}).results
-    assert (one.target, one.sources) == ("canonical", "nothing")
+    results = load_plan(
+        {"reveal": "canonical", "parties": parties, "results": {"sources": "nothing"}}
+    ).results
+    assert (results.target, results.sources) == ("canonical", "nothing")
 
 
 def test_opened_values_have_room_for_the_largest_possible_scales() -> None:

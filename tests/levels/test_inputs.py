@@ -50,7 +50,7 @@ def run(plan: Plan) -> Ended:
 
 
 @dataclass
-class Seen:
+class Recording:
     """What went on inside of runs: by party its vectors before and after noise, and what it drew."""
 
     exact: dict[str, np.ndarray] = field(default_factory=dict)
@@ -62,40 +62,46 @@ class Seen:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
-    found = Seen()
+def recording(monkeypatch: pytest.MonkeyPatch) -> Recording:
+    inside = Recording()
     for kind in (Strengths, Coefficients):
         hide, draw, conclude = kind.add_input_noise, kind.draw_noise, kind.conclude
 
         def hidden(
-            self: Any, own: Contribution, factors: Any, stated: Any, me: Party, shapes: Any, hide: Any = hide
+            self: Any,
+            exact: Contribution,
+            factors: Any,
+            stated: Any,
+            me: Party,
+            shapes: Any,
+            hide: Any = hide,
         ) -> Contribution:
-            found.exact[me.name] = own.vectors.astype(object)
-            hidden = hide(self, own, factors, stated, me, shapes)
-            found.multiplied[me.name] = hidden.vectors.astype(object)
+            inside.exact[me.name] = exact.vectors.astype(object)
+            hidden = hide(self, exact, factors, stated, me, shapes)
+            inside.multiplied[me.name] = hidden.vectors.astype(object)
             return hidden
 
         def drawn(self: Any, shapes: Any, me: Party, draw: Any = draw) -> Any:
             noise = draw(self, shapes, me)
             if noise is not None:
-                found.drawn[me.name] = noise.astype(object)
+                inside.drawn[me.name] = noise.astype(object)
             return noise
 
         def concluded(self: Any, opened: Any, shapes: Any, conclude: Any = conclude) -> Any:
-            found.opened.append(np.array(opened.tolist(), dtype=object))
-            found.shapes.append(shapes)
-            found.level.append(self)
+            inside.opened.append(np.array(opened.tolist(), dtype=object))
+            inside.shapes.append(shapes)
+            inside.level.append(self)
             return conclude(self, opened, shapes)
 
         monkeypatch.setattr(kind, "add_input_noise", hidden)
         monkeypatch.setattr(kind, "draw_noise", drawn)
         monkeypatch.setattr(kind, "conclude", concluded)
-    return found
+    return inside
 
 
-def steps(seen: Seen, owner: Party) -> np.ndarray:
+def steps(recording: Recording, owner: Party) -> np.ndarray:
     """Return the standard deviation of an owner's noise on inputs, in the integers of its vectors, (m,)."""
-    level, shapes = seen.level[-1], seen.shapes[-1]
+    level, shapes = recording.level[-1], recording.shapes[-1]
     return level.input_steps(shapes.scales[owner], owner.role, shapes)
 
 
@@ -120,26 +126,29 @@ CASES = [
 
 @pytest.mark.parametrize(("reveal", "on_inputs", "sources", "scheme"), CASES)
 def test_noisy_vectors_are_multiplied_exactly_and_get_noise_once(
-    reveal: str, on_inputs: str, sources: str, scheme: str, seen: Seen
+    reveal: str, on_inputs: str, sources: str, scheme: str, recording: Recording
 ) -> None:
     """An exchange of any two rows of an owner moves its vectors by at most μ standard deviations."""
     if scheme == "bfv":
         pytest.importorskip("tenseal")
     run(plan_of(reveal, on_inputs, sources, **PROTOCOLS[scheme])).result("B")
-    target = seen.multiplied["B"]
-    products = [seen.multiplied[name] @ target.T for name in sources]
+    target = recording.multiplied["B"]
+    products = [recording.multiplied[name] @ target.T for name in sources]
     if reveal == "strengths":
-        assert (seen.opened[0] == sum(products) + sum(seen.drawn.values())).all()
-        assert {*seen.drawn} == {*sources, "B"} - {*on_inputs}
+        assert (recording.opened[0] == sum(products) + sum(recording.drawn.values())).all()
+        assert {*recording.drawn} == {*sources, "B"} - {*on_inputs}
     else:
-        assert (seen.opened[0] == np.vstack(products)).all()
-    shapes = seen.shapes[0]
+        assert (recording.opened[0] == np.vstack(products)).all()
+    shapes = recording.shapes[0]
     for owner in (*shapes.features, shapes.target):
-        exact, noise = seen.exact[owner.name], seen.multiplied[owner.name] - seen.exact[owner.name]
+        exact, noise = (
+            recording.exact[owner.name],
+            recording.multiplied[owner.name] - recording.exact[owner.name],
+        )
         if owner.name not in on_inputs:
             assert not noise.any()
             continue
-        sigma = steps(seen, owner)
+        sigma = steps(recording, owner)
         assert fits(noise / sigma[:, None]) > 1e-9
         assert sigma.min() > 100  # so that rounding to integers is nothing beside it
         apart = [
@@ -156,21 +165,20 @@ def test_noisy_vectors_are_multiplied_exactly_and_get_noise_once(
 def test_every_copy_states_the_noise_that_it_has(reveal: str, on_inputs: str) -> None:
     """C's own copy too; the exact numbers are of a run without noise."""
     content = mapping("A", reveal=reveal)
-    without = run_in_memory(load_plan(content), {name: TABLES[name] for name in "AB"}).result()
+    exact = run_in_memory(load_plan(content), {name: TABLES[name] for name in "AB"}).result()
     off: dict[str, list[np.ndarray]] = {"C": [], "B": []}
-    for _ in range(12):
-        ended = run(plan_of(reveal, on_inputs))
-        for party, found in off.items():
-            result = ended.result(party)
+    for _ in range(8):
+        outcome = run(plan_of(reveal, on_inputs))
+        for party, errors in off.items():
+            result = outcome.result(party)
             if reveal == "coefficients":
-                found.append(((result.coefficients - without.coefficients) / result.noise).to_numpy())
+                errors.append(((result.coefficients - exact.coefficients) / result.noise).to_numpy())
                 assert np.isfinite(result.pvalues.to_numpy()).all()
             else:
-                by_chance = np.square(without.errors)
-                stated = np.sqrt(np.square(result.errors) - by_chance)
-                found.append(((result.strengths - without.strengths) / stated).to_numpy())
-    for found in off.values():
-        assert fits(np.array(found)) > 1e-9
+                stated = np.sqrt(np.square(result.errors) - np.square(exact.errors))
+                errors.append(((result.strengths - exact.strengths) / stated).to_numpy())
+    for errors in off.values():
+        assert fits(np.array(errors)) > 1e-9
 
 
 def test_noise_in_products_and_means_has_the_stated_variance() -> None:
@@ -181,7 +189,7 @@ def test_noise_in_products_and_means_has_the_stated_variance() -> None:
     sigma = np.array([0.1, 0.2, 0.05, 0.3]), np.array([0.1, 0.4, 0.2])
     stated = InputNoise(n, *sigma)
     x, y = (np.rint(side * unit).astype(np.int64) for side in (a, b))
-    of_x, of_y = (np.rint(one * unit).astype(np.int64) for one in sigma)
+    of_x, of_y = (np.rint(s * unit).astype(np.int64) for s in sigma)
     products = np.array(
         [
             (with_noise(x, np.ones(4), of_x, n) / unit) @ (with_noise(y, np.ones(3), of_y, n) / unit).T
@@ -190,11 +198,9 @@ def test_noise_in_products_and_means_has_the_stated_variance() -> None:
     )
     off = products - a @ b.T
     length = float(np.linalg.norm(a.sum(axis=0)))
-    for found, expected in (
-        (off.var(axis=0), stated.of_products),
-        (off.sum(axis=1).var(axis=0), stated.of_sums(length)),
-    ):
-        assert np.allclose(found / np.square(expected), 1, atol=6 * np.sqrt(3 / draws))
+    atol = 6 * np.sqrt(3 / draws)
+    assert np.allclose(off.var(axis=0) / np.square(stated.of_products), 1, atol=atol)
+    assert np.allclose(off.sum(axis=1).var(axis=0) / np.square(stated.of_sums(length)), 1, atol=atol)
 
 
 def test_appended_entries_and_other_vectors_get_no_noise() -> None:
@@ -205,13 +211,13 @@ def test_appended_entries_and_other_vectors_get_no_noise() -> None:
     assert fits((noisy - vectors)[1:, :48] / np.array([[1000], [10**15]])) > 1e-9
 
 
-def test_the_noise_for_others_covers_the_vectors_actually_multiplied(seen: Seen) -> None:
+def test_the_noise_for_others_covers_the_vectors_actually_multiplied(recording: Recording) -> None:
     """A knows its own noise: to it rows of B differ by what A's noisy integers make of them."""
     run(plan_of("coefficients", "A")).result("B")
-    level, shapes = seen.level[0], seen.shapes[0]
+    level, shapes = recording.level[0], recording.shapes[0]
     assert isinstance(level, Coefficients)
     (a,) = shapes.features
-    x, y = (seen.multiplied[name].astype(float) / level.encoding(shapes).source_scale for name in "AB")
+    x, y = (recording.multiplied[name].astype(float) / level.encoding(shapes).source_scale for name in "AB")
 
     def apart(s: np.ndarray) -> float:
         moved = [
@@ -222,14 +228,14 @@ def test_the_noise_for_others_covers_the_vectors_actually_multiplied(seen: Seen)
         return float(max(moved))
 
     assert 0.02 * MU < apart(level.deviations(shapes)) <= MU
-    without = Shapes(ROWS, shapes.features, shapes.m_target, scales=shapes.scales)
-    assert apart(level.deviations(without)) > 2 * MU
+    of_exact_vectors = Shapes(ROWS, shapes.features, shapes.m_target, scales=shapes.scales)
+    assert apart(level.deviations(of_exact_vectors)) > 2 * MU
     assert (shapes.multiplied[a].widths > 3 * shapes.scales[a].widths).all()
 
 
 @pytest.mark.parametrize("on_inputs", ["", "A"])
 def test_a_lying_target_reads_a_row_unless_noise_is_on_inputs(
-    on_inputs: str, seen: Seen, monkeypatch: pytest.MonkeyPatch
+    on_inputs: str, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It and C pool all they have. Its columns are zero but in two rows, its scales the least there are."""
     kind: Any = Strengths
@@ -237,35 +243,38 @@ def test_a_lying_target_reads_a_row_unless_noise_is_on_inputs(
     mean = (TABLES["A"].drop(columns="id").rank() - (ROWS + 1) / 2).transform(lambda x: x / np.linalg.norm(x))
     i, j = int(mean.sum(axis=1).argmax()), int(mean.sum(axis=1).argmin())
 
-    def lying(self: Any, ranks: Any, role: Role, shapes: Any, *given: Any) -> Contribution:
-        own = contribution(self, ranks, role, shapes, *given)
-        if role is Role.TARGET:
-            made_up = np.zeros_like(own.vectors)
-            made_up[:, i], made_up[:, j] = np.array([[1], [-1]]) * int(
-                self.encoding(shapes).target_scale / np.sqrt(2)
-            )
-            own = Contribution(made_up)
-        return own
+    def lying(self: Any, ranks: Any, role: Role, shapes: Any, *more: Any) -> Contribution:
+        honest = contribution(self, ranks, role, shapes, *more)
+        if role is Role.SOURCE:
+            return honest
+        made_up = np.zeros_like(honest.vectors)
+        made_up[:, i] = int(self.encoding(shapes).target_scale / np.sqrt(2))
+        made_up[:, j] = -made_up[:, i]
+        return Contribution(made_up)
 
     def least(self: Any, stated: Any, role: Role) -> Any:
-        found = stated_scales(self, stated, role)
+        scales = stated_scales(self, stated, role)
         if role is Role.TARGET:
-            found["ranges"] = replace(found["ranges"], diameter=found["ranges"].least_diameter)
-        return found
+            scales["ranges"] = replace(scales["ranges"], diameter=scales["ranges"].least_diameter)
+        return scales
 
     monkeypatch.setattr(kind, "contribution", lying)
     monkeypatch.setattr(kind, "stated_scales", least)
     scores, largest = [], 0.0
     for _ in range(10):
         run(plan_of("strengths", on_inputs)).result("C")
-        x, y, opened = seen.exact["A"][0], seen.multiplied["B"], seen.opened[-1][0] - seen.drawn["B"][0]
+        x, y, opened = (
+            recording.exact["A"][0],
+            recording.multiplied["B"],
+            recording.opened[-1][0] - recording.drawn["B"][0],
+        )
         swapped = x.copy()
         swapped[[i, j]] = swapped[[j, i]]
-        here, there = (float(np.mean(y @ one)) for one in (x, swapped))
-        scores.append((float(np.mean(opened)) - (here + there) / 2) / ((here - there) / 2))
+        true, false = (float(np.mean(y @ table)) for table in (x, swapped))
+        scores.append((float(np.mean(opened)) - (true + false) / 2) / ((true - false) / 2))
         if on_inputs:
-            (a,) = seen.shapes[-1].features
-            moved = np.linalg.norm((swapped - x).astype(float)) / steps(seen, a)[0]
+            (a,) = recording.shapes[-1].features
+            moved = np.linalg.norm((swapped - x).astype(float)) / steps(recording, a)[0]
             largest = max(largest, float(moved))
     # 1 is the true table and -1 the other.
     if not on_inputs:
@@ -287,14 +296,13 @@ def test_whoever_sees_the_noisy_vectors_guesses_no_better_than_promised() -> Non
     sigma = np.ceil(input_deviations(Scales(ranges, float(between.max())), 2.0, "row") * unit).astype(
         np.int64
     )
-    here = np.rint(columns * unit).astype(np.int64)
-    there = here.copy()
-    there[:, [i, j]] = there[:, [j, i]]
-    towards = (there - here) / np.square(sigma.astype(float))[:, None]
-    middle = ((here + there) / 2 * towards).sum()
-    right = np.mean(
-        [(with_noise(here, np.ones(5), sigma, 200) * towards).sum() < middle for _ in range(draws)]
-    )
+    true = np.rint(columns * unit).astype(np.int64)
+    false = true.copy()
+    false[:, [i, j]] = false[:, [j, i]]
+    towards = (false - true) / np.square(sigma.astype(float))[:, None]
+    middle = ((true + false) / 2 * towards).sum()
+    scores = [(with_noise(true, np.ones(5), sigma, 200) * towards).sum() for _ in range(draws)]
+    right = np.mean(np.array(scores) < middle)
     assert abs(right - guess(2.0)) < 5 * np.sqrt(0.84 * 0.16 / draws)
 
 

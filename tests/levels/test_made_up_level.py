@@ -60,21 +60,21 @@ def commands(home: Path, *lines: str) -> str:
 
 
 def test_a_made_up_level_takes_one_module_and_one_line(home: Path) -> None:
-    said = commands(
+    printed = commands(
         home,
         "local plan.yaml --out runs",
         "explain plan.yaml",
         "verify runs/B",
         "merge runs/B runs/B --out merged",
     )
-    assert "The most balanced feature is mixed." in said
-    assert re.search(r"mixed +0\.500", said)
-    assert "Warning: a made-up level warns" in said
-    assert "the share of positive coefficients" in said
-    assert "ok  B: what this folder shows against the message" in said
-    assert "holds nothing that can be merged" in said
-    about = json.loads((home / "runs" / "B" / "result.json").read_text())
-    assert (about["reveal"], about["holds"], about["tables"]["balance"]["balance"]) == (
+    assert "The most balanced feature is mixed." in printed
+    assert re.search(r"mixed +0\.500", printed)
+    assert "Warning: a made-up level warns" in printed
+    assert "the share of positive coefficients" in printed
+    assert "ok  B: what this folder shows against the message" in printed
+    assert "holds nothing that can be merged" in printed
+    saved = json.loads((home / "runs" / "B" / "result.json").read_text())
+    assert (saved["reveal"], saved["holds"], saved["tables"]["balance"]["balance"]) == (
         "balance",
         ["balance"],
         [1.0, 0.5],

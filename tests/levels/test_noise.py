@@ -53,27 +53,26 @@ def test_strengths_have_the_noise_that_each_copy_states(
     sources: tuple[str, ...],
 ) -> None:
     """Over runs: C's copy has all owners' draws, B's all but its own, independent from run to run."""
-    without = run_in_memory(plan(*sources, reveal="strengths"), only(*sources)).result()
-    exact, by_chance = without.strengths, without.errors.to_numpy()[:3]
+    without_noise = run_in_memory(plan(*sources, reveal="strengths"), only(*sources)).result()
+    exact, by_chance = without_noise.strengths, without_noise.errors.to_numpy()[:3]
     off: dict[str, list[np.ndarray]] = {"C": [], "B": [], "A": []}
     for _ in range(12):
-        ended = run_in_memory(noisy_plan(*sources, reveal="strengths"), only(*sources))
-        for party, found in off.items():
-            result = ended.result(party)
+        outcome = run_in_memory(noisy_plan(*sources, reveal="strengths"), only(*sources))
+        for party, errors in off.items():
+            result = outcome.result(party)
             assert result.strengths.isna().equals(exact.isna())
             stated = np.sqrt(result.errors.to_numpy()[:3] ** 2 - by_chance**2)
-            found.append((result.strengths - exact).to_numpy()[:3] / stated)
+            errors.append((result.strengths - exact).to_numpy()[:3] / stated)
     # Each limit is passed by chance less than once in 10^8 times.
-    for party in off:
-        each = np.array(off[party])
-        assert spread(each) > 1e-9
-        assert abs(np.corrcoef(each.T) - np.eye(3)).max() < 0.99
-        assert abs(np.corrcoef(each[:-1].ravel(), each[1:].ravel())[0, 1]) < 0.85
+    for errors in map(np.array, off.values()):
+        assert spread(errors) > 1e-9
+        assert abs(np.corrcoef(errors.T) - np.eye(3)).max() < 0.99
+        assert abs(np.corrcoef(errors[:-1].ravel(), errors[1:].ravel())[0, 1]) < 0.85
     # The target's draw, which its own copy tells nothing of: C's copy less its own has that variance.
     draws = len(sources) + 1
-    own = np.array(off["C"]) * np.sqrt(draws) - np.array(off["B"]) * np.sqrt(draws - 1)
-    assert spread(own) > 1e-9
-    assert abs(np.corrcoef(own.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.85
+    draw = np.array(off["C"]) * np.sqrt(draws) - np.array(off["B"]) * np.sqrt(draws - 1)
+    assert spread(draw) > 1e-9
+    assert abs(np.corrcoef(draw.ravel(), np.array(off["B"]).ravel())[0, 1]) < 0.85
 
 
 @pytest.mark.parametrize("scheme", ["mpc", "paillier", "bfv"])
@@ -90,8 +89,8 @@ def test_opened_values_contain_every_owners_full_draw_once(
     reveal, *estimator = level.split()
     settings: dict[str, Any] = {"reveal": reveal, "estimator": estimator[0] if estimator else "tie_corrected"}
     settings |= PROTOCOLS[scheme]
-    its = noisy_plan("A", "D", grants=(reveal, "nothing"), **settings)
-    kind: Any = type(level_of(its))
+    run_plan = noisy_plan("A", "D", grants=(reveal, "nothing"), **settings)
+    kind: Any = type(level_of(run_plan))
     contribution, conclude, drawn, vectors, opened = kind.contribution, kind.conclude, [], {}, []
     sigmas: list[np.ndarray] = []
     needed: list[np.ndarray] = []
@@ -101,37 +100,35 @@ def test_opened_values_contain_every_owners_full_draw_once(
         drawn.append(np.where(np.indices(sigma.shape).sum(axis=0) % 2, 10, -10) * sigma + len(drawn))
         return drawn[-1]
 
-    def kept(self: Any, ranks: Any, role: Role, *more: Any) -> Any:
-        own = contribution(self, ranks, role, *more)
-        vectors[role, ranks.m] = own.vectors.astype(object)
-        return own
+    def contribute(self: Any, ranks: Any, role: Role, *more: Any) -> Any:
+        contributed = contribution(self, ranks, role, *more)
+        vectors[role, ranks.m] = contributed.vectors.astype(object)
+        return contributed
 
-    def seen(self: Any, product: np.ndarray, *given: Any) -> Any:
+    def record(self: Any, product: np.ndarray, shapes: Shapes) -> Any:
         opened.append(np.array(product.tolist(), dtype=object))
-        *_, shapes = given
         rows = add_scales if reveal == "strengths" else stack_scales
-        s = deviations(rows(shapes.of_sources), shapes.of_target, its.privacy.loss)
+        s = deviations(rows(shapes.of_sources), shapes.of_target, run_plan.privacy.loss)
         needed.append(s.ravel() * self.encoding(shapes).source_scale * self.encoding(shapes).target_scale)
-        return conclude(self, product, *given)
+        return conclude(self, product, shapes)
 
     for module in (strengths, explained):
         monkeypatch.setattr(module, "discrete_gaussian", draw)
-    monkeypatch.setattr(kind, "contribution", kept)
-    monkeypatch.setattr(kind, "conclude", seen)
-    run_in_memory(its, {name: frame.head(80) for name, frame in only("A", "D").items()}).result("B")
+    monkeypatch.setattr(kind, "contribution", contribute)
+    monkeypatch.setattr(kind, "conclude", record)
+    run_in_memory(run_plan, {name: frame.head(80) for name, frame in only("A", "D").items()}).result("B")
     *sources, target = (vectors[key] for key in ((Role.SOURCE, 4), (Role.SOURCE, 1), (Role.TARGET, 4)))
     exact = [source @ target.T for source in sources]
-    sizes = {len(one): one.astype(object) for one in drawn}
+    by_length = {len(noise): noise.astype(object) for noise in drawn}
     assert len(drawn) == 3
     if reveal == "strengths":
-        assert (opened[0] == sum(exact) + sum(one.astype(object) for one in drawn)).all()
+        assert (opened[0] == sum(exact) + sum(noise.astype(object) for noise in drawn)).all()
     else:
-        assert (opened[0] == np.vstack(exact) + np.vstack([sizes[4], sizes[1]]) + sizes[5]).all()
+        assert (opened[0] == np.vstack(exact) + np.vstack([by_length[4], by_length[1]]) + by_length[5]).all()
     together = sum(sources) if reveal == "strengths" else np.vstack(sources)
-    mu = separation(its.privacy.loss)
+    mu = separation(run_plan.privacy.loss)
     for sigma in sigmas:
-        for one in sigma[sigma > 0]:
-            assert np.isclose(one, needed[0], rtol=1e-9).any()
+        assert all(np.isclose(s, needed[0], rtol=1e-9).any() for s in sigma[sigma > 0])
         for x in (*sources, together):
             if len(x) == len(sigma):
                 assert 0.02 * mu < _most_moved(x.astype(float), target.astype(float), sigma) <= mu
@@ -153,9 +150,9 @@ def test_the_coordinator_passes_on_noisy_numbers_and_keeps_exact_ones(level: str
     exact = run_in_memory(plan(reveal=level), only("A")).result("B").coefficients
     off, s = [], None
     for _ in range(12):
-        ended = run_in_memory(noisy_plan(reveal=level, grants=("coefficients", "coefficients")), only("A"))
-        pd.testing.assert_frame_equal(ended.result("C").coefficients, exact, check_exact=True)
-        target, source = ended.result("B"), ended.result("A")
+        outcome = run_in_memory(noisy_plan(reveal=level, grants=("coefficients", "coefficients")), only("A"))
+        pd.testing.assert_frame_equal(outcome.result("C").coefficients, exact, check_exact=True)
+        target, source = outcome.result("B"), outcome.result("A")
         pd.testing.assert_frame_equal(target.coefficients, source.coefficients, check_exact=True)
         s = target.noise.to_numpy()
         off.append((target.coefficients - exact).to_numpy())
@@ -171,28 +168,30 @@ def test_coefficients_have_the_wider_sides_noise_and_strengths_their_kinds(
     unit: str,
 ) -> None:
     """For several sources, each of which hears of the noise in its own rows alone."""
-    both = ("coefficients", "coefficients")
-    its = noisy_plan("A", "D", grants=both, privacy={"unit": unit}, strength="mean_abs")
-    a, d, b = (its.roster(name).me for name in "ADB")
-    draw, m, level = np.random.default_rng(5), {a: 3, d: 1}, level_of(its)
+    grants = ("coefficients", "coefficients")
+    run_plan = noisy_plan("A", "D", grants=grants, privacy={"unit": unit}, strength="mean_abs")
+    a, d, b = (run_plan.roster(name).me for name in "ADB")
+    draw, m, level = np.random.default_rng(5), {a: 3, d: 1}, level_of(run_plan)
     scales = {who: Scales(draw.uniform(0.1, 0.3, k), k / 2) for who, k in ({**m, b: 2}).items()}
     sums = {who: Scales(draw.uniform(0.1, 0.3, 1)) for who in m}
     shapes = Shapes(N, m, 2, scales=scales, of_sums=sums)
-    rho, loss = draw.uniform(-1, 1, (4, 2)), its.privacy.loss
+    rho, loss = draw.uniform(-1, 1, (4, 2)), run_plan.privacy.loss
     numbers = {"coefficients": rho, "ratios": rho}
-    ones = [Description(ties=(0,) * k, factors=(1.0,) * k) for k in (3, 1, 2)]
-    shapes = replace(shapes, descriptions=Descriptions(tuple(ones[:2]), ones[2]))
-    found = level.published(numbers, "coefficients", shapes)
+    *of_sources, of_target = (Description(ties=(0,) * k, factors=(1.0,) * k) for k in (3, 1, 2))
+    shapes = replace(shapes, descriptions=Descriptions(tuple(of_sources), of_target))
+    copy = level.published(numbers, "coefficients", shapes)
     columns = stack_scales([scales[a], scales[d]])
     needed = deviations(columns, scales[b], loss, 4 if unit == "value" else None)
-    assert np.allclose(found["noise"], needed, rtol=1e-6)
-    assert np.array_equal(level.of_source(found, d, shapes)["noise"], found["noise"][3:])
-    assert np.array_equal(level.of_source(found, a, shapes)["coefficients"], found["coefficients"][:3])
-    found = level.published(numbers, "strengths", shapes)
+    assert np.allclose(copy["noise"], needed, rtol=1e-6)
+    assert np.array_equal(level.of_source(copy, d, shapes)["noise"], copy["noise"][3:])
+    assert np.array_equal(level.of_source(copy, a, shapes)["coefficients"], copy["coefficients"][:3])
+    copy = level.published(numbers, "strengths", shapes)
     assert np.allclose(
-        found["strengths_noise"], deviations(add_scales([columns]), scales[b], loss)[0] / 4, rtol=1e-6
+        copy["strengths_noise"], deviations(add_scales([columns]), scales[b], loss)[0] / 4, rtol=1e-6
     )
-    signed = level_of(its.model_copy(update={"strength": "mean"})).published(numbers, "strengths", shapes)
+    signed = level_of(run_plan.model_copy(update={"strength": "mean"})).published(
+        numbers, "strengths", shapes
+    )
     needed = deviations(add_scales(sums.values()), scales[b], loss)[0] / 4
     assert np.allclose(signed["strengths_noise"], needed, rtol=1e-6)
 
@@ -200,41 +199,40 @@ def test_coefficients_have_the_wider_sides_noise_and_strengths_their_kinds(
 @pytest.mark.parametrize("proofs", [False, True])
 def test_means_over_two_sources_hide_the_values_of_each(proofs: bool) -> None:
     """The worst exchange of two values of D's column, in the means of ten target columns that A gets."""
-    its = noisy_plan(
+    run_plan = noisy_plan(
         "A", "D", grants=("nothing", "coefficients"), privacy={"unit": "value"}, proofs=proofs, cautious=True
     )
-    a, d, b = (its.roster(name).me for name in "ADB")
+    a, d, b = (run_plan.roster(name).me for name in "ADB")
     scales = {a: Scales(np.array([0.1])), d: Scales(np.array([0.3])), b: Scales(np.full(10, 0.2))}
     shapes = Shapes(N, {a: 1, d: 1}, 10, scales=scales)
-    s = level_of(its).deviations(shapes)
+    s = level_of(run_plan).deviations(shapes)
     change = np.full(10, 0.3 * 0.2)
     if proofs:
-        s = np.full((2, 10), float(proved.deviation(its, N, 2, 10)))
+        s = np.full((2, 10), float(proved.deviation(run_plan, N, 2, 10)))
         change = np.full(10, 4.0 * (N - 1) ** 2)
     in_means = np.square(change) / np.square(s).sum(axis=0)
-    assert in_means.sum() <= separation(its.privacy.loss) ** 2
+    assert in_means.sum() <= separation(run_plan.privacy.loss) ** 2
 
 
 def test_numbers_are_moved_by_noise_of_the_stated_deviation_only() -> None:
     values = np.array([0.1, np.nan, -0.9, 1.0])
     s = np.array([0.02, 0.02, 0.0, 0.3])
-    published, has = zip(*(noisy(values, s, 2.0) for _ in range(400)), strict=True)
-    assert np.isnan([one[1] for one in published]).all()
-    assert {one[2] for one in published} == {-0.9}
-    assert has[0][1] == has[0][2] == 0
-    assert (has[0][[0, 3]] >= s[[0, 3]]).all()
-    assert np.allclose(has[0][[0, 3]], s[[0, 3]], rtol=1e-6)
-    standard = (np.array(published)[:, [0, 3]] - values[[0, 3]]) / s[[0, 3]]
-    assert spread(standard) > 1e-9
-    assert (np.array(published)[:, 3] > 1).any()  # beyond 1 is a valid number
+    published, added = map(np.array, zip(*(noisy(values, s, 2.0) for _ in range(400)), strict=True))
+    assert np.isnan(published[:, 1]).all()
+    assert (published[:, 2] == -0.9).all()
+    assert added[0, 1] == added[0, 2] == 0
+    assert (added[0, [0, 3]] >= s[[0, 3]]).all()
+    assert np.allclose(added[0, [0, 3]], s[[0, 3]], rtol=1e-6)
+    assert spread((published[:, [0, 3]] - values[[0, 3]]) / s[[0, 3]]) > 1e-9
+    assert (published[:, 3] > 1).any()  # beyond 1 is a valid number
 
 
 def test_the_noise_covers_fixed_point_too() -> None:
     """Of k numbers that all change by rounding the sum of squares stays below mu^2."""
     k, s = 10**6, 2.0**-44
-    _, has = noisy(np.zeros(k), np.full(k, s), 2.0)
+    _, added = noisy(np.zeros(k), np.full(k, s), 2.0)
     change = (s * separation(2.0) / np.sqrt(k) * 2**50 + 2) / 2**50
-    assert np.sqrt(k) * change / has[0] <= separation(2.0) * (1 + 1e-9)
+    assert np.sqrt(k) * change / added[0] <= separation(2.0) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -249,9 +247,9 @@ def test_the_noise_covers_fixed_point_too() -> None:
 def test_digits_end_at_a_twentieth_of_noise_or_standard_error(
     value: float, s: float, error: float, shown: float
 ) -> None:
-    found = in_digits(np.array([value]), np.array([s]), error)[0]
-    assert found == pytest.approx(shown, abs=1e-12)
-    assert abs(found - value) <= max(s, error) / 40 or s == 0
+    rounded = in_digits(np.array([value]), np.array([s]), error)[0]
+    assert rounded == pytest.approx(shown, abs=1e-12)
+    assert abs(rounded - value) <= max(s, error) / 40 or s == 0
 
 
 def test_rounded_digits_leave_the_size_of_small_p_values() -> None:
@@ -268,16 +266,14 @@ def test_a_draw_is_in_no_message_but_the_owners_term() -> None:
         name: table(**{f"{name}{i}": RNG.normal(size=60) for i in range(columns)})
         for name, columns in (("A", 3), ("B", 1024))
     }
-    with_noise, without = (
+    noisy_run, exact_run = (
         Recorded(wide, reveal="strengths", results={"precision": how, "target": "nothing"})
         for how in ("statistical", "exact")
     )
     kinds = [
-        sorted(
-            (one.receiver, one.sender, one.kind) for one in run.transcript.messages if one.kind != "KEEPALIVE"
-        )
-        for run in (with_noise, without)
+        sorted((m.receiver, m.sender, m.kind) for m in run.transcript.messages if m.kind != "KEEPALIVE")
+        for run in (noisy_run, exact_run)
     ]
     assert kinds[0] == kinds[1]
     for party in "AB":
-        assert signs_of_pattern(with_noise.shares(party), with_noise.width) == []
+        assert signs_of_pattern(noisy_run.shares(party), noisy_run.width) == []

@@ -40,8 +40,10 @@ LEVEL = Coefficients(plan(reveal="coefficients", **STATISTICAL))
 
 
 def decoded(opened: np.ndarray, ties: list[int], n: int, target: list[int] | None = None) -> np.ndarray:
-    its = (Description(ties=tuple(terms)) for terms in (ties, ties if target is None else target))
-    return LEVEL.matrices(opened, Shapes(n, {}, 1, descriptions=Descriptions((next(its),), next(its))))[
+    source, of_target = (
+        Description(ties=tuple(terms)) for terms in (ties, ties if target is None else target)
+    )
+    return LEVEL.matrices(opened, Shapes(n, {}, 1, descriptions=Descriptions((source,), of_target)))[
         "tie_corrected"
     ]
 
@@ -67,10 +69,10 @@ def test_everything_fits_at_any_number_of_rows(n):
 
 @pytest.mark.parametrize("level", ["differences", "coefficients", "strengths"])
 def test_more_rows_than_32_bits_rank_are_refused(level):
-    its = level_of(plan(reveal=level, **STATISTICAL))
-    its.check_rows(LARGEST)
+    noisy_level = level_of(plan(reveal=level, **STATISTICAL))
+    noisy_level.check_rows(LARGEST)
     with pytest.raises(BoundError, match=r"2,147,483,649 rows are more than the 2,147,483,648"):
-        its.check_rows(LARGEST + 1)
+        noisy_level.check_rows(LARGEST + 1)
 
 
 def test_exact_results_end_where_exact_products_do():
@@ -81,10 +83,12 @@ def test_exact_results_end_where_exact_products_do():
 
 
 def test_exact_is_refused_to_all_or_to_one_owner(few, tmp_path):
-    ended = run_in_memory(plan(reveal="coefficients"), TABLES)
-    classes = ended.classes()  # whoever is told before it has looked itself names the other's error
+    outcome = run_in_memory(plan(reveal="coefficients"), TABLES)
+    classes = outcome.classes()  # whoever is told before it has looked itself names the other's error
     assert "BoundError" in classes.values()
-    assert all(classes[party] == "BoundError" or "BoundError" in str(ended.errors[party]) for party in "CBA")
+    assert all(
+        classes[party] == "BoundError" or "BoundError" in str(outcome.errors[party]) for party in "CBA"
+    )
     TABLES["A"].to_csv(tmp_path / "a.csv", index=False)
     of_file = {"A": tmp_path / "a.csv"}
     (refusal,) = dry_run(load_plan(plan(reveal="coefficients"), tables=of_file), "A", 4).refusals
@@ -113,16 +117,16 @@ def test_opened_values_give_every_coefficient_to_the_stated_precision(pair):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(coefficients, "MAX_DOUBLED", 0)
         opened = matmul(vectors(source), vectors(target), LEVEL.computation(Shapes(n, {}, 1)).bounds.value)
-        ((found,),) = decoded(opened, source.tie_terms, n, target.tie_terms)
+        ((rho,),) = decoded(opened, source.tie_terms, n, target.tie_terms)
         error = LEVEL.error(n)
     s = exact(source.matrix[0], target.matrix[0])
     norms = (total(n) - source.tie_terms[0]) * (total(n) - target.tie_terms[0])
     if norms == 0:
-        assert math.isnan(found)
+        assert math.isnan(rho)
         assert s == 0
     else:
-        assert abs(found) <= 1
-        assert abs(Fraction(found) - s * inverse_root(norms)) <= Fraction(error)
+        assert abs(rho) <= 1
+        assert abs(Fraction(rho) - s * inverse_root(norms)) <= Fraction(error)
 
 
 @pytest.mark.parametrize("n", MANY)
@@ -135,9 +139,9 @@ def test_synthetic_sums_of_many_rows(n):
     for rho in (Fraction(0), Fraction(1, 3), Fraction(-9, 10), Fraction(1), Fraction(-1)):
         opened = np.full((3, 3), int(rho * unit), dtype=np.int64)
         opened[2], opened[:, 2] = 0, 0
-        found = decoded(opened, ties, n)
-        np.testing.assert_allclose(found[:2, :2], float(rho), atol=1e-15)
-        assert np.isnan([*found[2], *found[:, 2]]).all()
+        shown = decoded(opened, ties, n)
+        np.testing.assert_allclose(shown[:2, :2], float(rho), atol=1e-15)
+        assert np.isnan([*shown[2], *shown[:, 2]]).all()
 
 
 def test_a_value_that_no_columns_give_has_no_coefficient():
@@ -145,8 +149,8 @@ def test_a_value_that_no_columns_give_has_no_coefficient():
     assert scaled is not None
     beyond = int(scaled.target_scale**2 * (1 + 2 * scaled.error))
     opened = np.array([[beyond, -beyond, 1], [2**62, -(2**63), 0]])
-    found = decoded(opened, [0, 2], n, [0, 4, total(n)])
-    assert np.isnan(found).all()
+    rho = decoded(opened, [0, 2], n, [0, 4, total(n)])
+    assert np.isnan(rho).all()
 
 
 # ---- whole runs ----
@@ -157,8 +161,8 @@ def test_a_value_that_no_columns_give_has_no_coefficient():
 def test_a_run_with_scaled_ranks(few, protocol, estimator):
     if protocol == "bfv":
         pytest.importorskip("tenseal")
-    its = plan(reveal="coefficients", estimator=estimator, **STATISTICAL, **PROTOCOLS[protocol])
-    result = run_in_memory(its, TABLES).result()
+    run_plan = plan(reveal="coefficients", estimator=estimator, **STATISTICAL, **PROTOCOLS[protocol])
+    result = run_in_memory(run_plan, TABLES).result()
     truth = reference(
         {"A": TABLES["A"].drop(columns="id")}, TABLES["B"].drop(columns="id"), estimator=estimator
     )

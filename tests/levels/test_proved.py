@@ -11,12 +11,11 @@ from scipy import stats
 
 from mpc_spearman.config import load_plan
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.errors import BoundError, PlanError, PolicyError
+from mpc_spearman.errors import BoundError, PolicyError
 from mpc_spearman.levels import proved
 from mpc_spearman.levels.shapes import Description, Descriptions
-from mpc_spearman.privacy.gaussian import discrete_gaussian
 from mpc_spearman.privacy.statements import stated_length
-from mpc_spearman.wire.integers import nearest, width_of
+from mpc_spearman.wire.integers import width_of
 from support.in_memory import run_in_memory
 from support.plans import mapping, plan
 from support.references import table
@@ -36,12 +35,12 @@ def test_no_exchange_of_rows_moves_results_by_more_than_mu(unit):
     """All pairs of rows of small tables, against any legal vectors of the other side, also the worst."""
     rng, loss, mu = np.random.default_rng(1), 2.0, 2.0
     privacy = {"unit": unit, "loss": loss}
-    its = plan(
+    run_plan = plan(
         reveal="coefficients", proofs=True, cautious=True, privacy=privacy, results={"target": "coefficients"}
     )
     most = 0.0
     for n, m_a, m_b in product((3, 4, 7), (1, 2), (1, 3)):
-        sigma = proved.deviation(its, n, m_a, m_b)
+        sigma = proved.deviation(run_plan, n, m_a, m_b)
         for _ in range(20):
             x, y = legal(rng, m_a, n), legal(rng, m_b, n)
             for i, j in combinations(range(n), 2):
@@ -52,7 +51,7 @@ def test_no_exchange_of_rows_moves_results_by_more_than_mu(unit):
     assert 0.5 * mu**2 < most <= mu**2
 
 
-def told(x: np.ndarray, y: np.ndarray) -> Descriptions:
+def descriptions(x: np.ndarray, y: np.ndarray) -> Descriptions:
     def of(vectors: np.ndarray) -> Description:
         ranks = rank_columns(list(vectors))
         lengths = tuple(stated_length(term, ranks.n) for term in ranks.tie_terms)
@@ -67,10 +66,11 @@ def test_the_worst_lie_that_proofs_allow_guesses_no_better_than_claimed():
     x = np.arange(n)[None] * 2 - (n - 1)
     y = np.zeros((m_b, n), dtype=np.int64)
     y[:, 0], y[:, -1] = n - 1, 1 - n
-    liar = Descriptions(told(x, x).sources, Description(ties=(0,) * m_b, lengths=(1.0,) * m_b))
+    liar = Descriptions(descriptions(x, x).sources, Description(ties=(0,) * m_b, lengths=(1.0,) * m_b))
     exchanged = x.copy()
     exchanged[:, [0, -1]] = x[:, [-1, 0]]
-    means = [proved_signal(one, y, liar) for one in (x, exchanged)]
+    norm = n * (n * n - 1) / 3
+    means = [float((table @ y.T).sum() / norm) for table in (x, exchanged)]
     right = 0
     for run in range(runs):
         rho, _ = proved.coefficients(PLAN, (x, exchanged)[run % 2] @ y.T, liar, n)
@@ -81,25 +81,21 @@ def test_the_worst_lie_that_proofs_allow_guesses_no_better_than_claimed():
     assert right > 0.7 * runs  # the attack is a good one: without noise it is always right
 
 
-def proved_signal(x: np.ndarray, y: np.ndarray, its: Descriptions) -> float:
-    """The sum of the coefficients without noise."""
-    norm = math.sqrt(30 * (30 * 30 - 1) / 3)
-    return float((x @ y.T).sum() / norm**2)
-
-
 def test_a_shifted_term_shows_no_bit_of_an_exact_product():
     """A party adds e = 2^(w−1) − s0 to its term: lifted first, the sign of the result would be [S ≥ s0]."""
-    n, runs, loss = 30, 2000, 0.001
-    its = plan(reveal="coefficients", proofs=True, cautious=True, privacy={"loss": loss})
-    width = width_of(proved.result_bound(its, n, 1, 1))
-    sigma, half = proved.deviation(its, n, 1, 1), 1 << (8 * width - 1)
-    products = np.array([1000, 1001])  # s0 is the second
-    shifted = np.tile(products + half - 1001, (runs, 1))
-    lifted_first = nearest(shifted, width) + discrete_gaussian(np.full(shifted.shape, sigma))
-    noise_first = nearest(shifted + discrete_gaussian(np.full(shifted.shape, sigma)), width)
-    signs = [(values < 0).mean(axis=0) for values in (lifted_first, noise_first)]
-    assert abs(signs[0][0] - signs[0][1]) > 0.99
-    assert abs(signs[1][0] - signs[1][1]) < 6 * math.sqrt(0.5 / runs)
+    n, runs, column = 30, 2000, np.arange(30)[None]
+    run_plan = plan(reveal="coefficients", proofs=True, cautious=True, privacy={"loss": 0.001})
+    half, described = (
+        1 << (8 * width_of(proved.result_bound(run_plan, n, 1, 1)) - 1),
+        descriptions(column, column),
+    )
+
+    def negative(product: int) -> float:
+        shifted = np.array([[product + half - 1001]])  # s0 is 1001
+        draws = [proved.coefficients(run_plan, shifted, described, n)[0][0, 0] for _ in range(runs)]
+        return float(np.mean(np.array(draws) < 0))
+
+    assert abs(negative(1000) - negative(1001)) < 6 * math.sqrt(0.5 / runs)
 
 
 def test_noise_is_as_stated_and_never_below_sigma():
@@ -108,8 +104,8 @@ def test_noise_is_as_stated_and_never_below_sigma():
     x = np.stack([rng.permutation(n), np.arange(n) < 6, np.zeros(n)])
     y = np.stack([rng.permutation(n), np.arange(n) % 3])
     ranks = [rank_columns(list(side)).matrix.astype(np.int64) for side in (x, y)]
-    its, opened = told(x, y), ranks[0] @ ranks[1].T
-    draws, noise = zip(*(proved.coefficients(PLAN, opened, its, n) for _ in range(3000)), strict=True)
+    described, opened = descriptions(x, y), ranks[0] @ ranks[1].T
+    draws, noise = zip(*(proved.coefficients(PLAN, opened, described, n) for _ in range(3000)), strict=True)
     s = noise[0]
     assert np.isnan(draws[0][2]).all()
     assert (s[2] == 0).all()
@@ -120,21 +116,12 @@ def test_noise_is_as_stated_and_never_below_sigma():
 
 def test_the_noise_that_receivers_are_told_depends_on_whole_tables_alone():
     """Other rows of the run, other tie terms: the same s."""
-    n = 50
-    some, others = (told(np.arange(n)[None] < k, np.arange(n)[None] < k) for k in (5, 20))
-    stated = (0.25,)
-    s = [
-        proved.coefficients(
-            PLAN,
-            np.zeros((1, 1), dtype=np.int64),
-            Descriptions(
-                (Description(ties=its.of_sources("ties")[:1], lengths=stated),),
-                Description(ties=its.target.ties, lengths=stated),
-            ),
-            n,
-        )[1]
-        for its in (some, others)
-    ]
+    n, s = 50, []
+    for ones in (5, 20):
+        ties = descriptions(np.arange(n)[None] < ones, np.arange(n)[None] < ones).target.ties
+        column = Description(ties=ties, lengths=(0.25,))
+        opened = np.zeros((1, 1), dtype=np.int64)
+        s.append(proved.coefficients(PLAN, opened, Descriptions((column,), column), n)[1])
     assert s[0] == s[1]
 
 
@@ -151,15 +138,15 @@ def test_a_run_with_proofs_gives_coefficients_with_the_noise_it_states(estimator
         "estimator": estimator,
         "results": {"target": "coefficients", "sources": "strengths"},
     }
-    ended = run_in_memory(plan(reveal="coefficients", proofs=True, **settings), tables)
+    outcome = run_in_memory(plan(reveal="coefficients", proofs=True, **settings), tables)
     exact, noisy, noise = (
-        ended.result("C").coefficients,
-        ended.result("B").coefficients,
-        ended.result("B").noise,
+        outcome.result("C").coefficients,
+        outcome.result("B").coefficients,
+        outcome.result("B").noise,
     )
     assert (abs(exact - noisy) < 7 * noise).to_numpy().all()
     assert (noise < 0.1).to_numpy().all()
-    assert ended.result("A").strengths.notna().all()
+    assert outcome.result("A").strengths.notna().all()
 
 
 # ---- refusals
@@ -168,19 +155,6 @@ def test_a_run_with_proofs_gives_coefficients_with_the_noise_it_states(estimator
 def test_rows_whose_products_leave_no_room_for_noise_are_refused():
     with pytest.raises(BoundError, match="proofs: products of 2,500,000 rows"):
         proved.result_bound(PLAN, 2_500_000, 50, 50)
-
-
-@pytest.mark.parametrize("settings", [{"reveal": "strengths"}, {"protocol": "he"}, {"reveal": "differences"}])
-def test_other_levels_and_homomorphic_encryption_refuse_proofs(settings):
-    with pytest.raises(PlanError, match="proofs: true is for protocol: mpc with reveal: coefficients only"):
-        load_plan(mapping(cautious=True, proofs=True, **settings))
-
-
-def test_noise_on_inputs_cannot_be_proved():
-    content = mapping(cautious=True, proofs=True)
-    content["parties"]["target"]["noise"] = "inputs"
-    with pytest.raises(PlanError, match="ranks with noise are no ranks"):
-        load_plan(content)
 
 
 def test_a_policy_can_demand_proofs():

@@ -46,7 +46,7 @@ def test_the_gram_matrix_is_exact_where_one_float64_sum_is_not() -> None:
 
 
 def test_rotations_are_uniform_orthogonal_and_fresh() -> None:
-    drawn = np.array([whitening.rotation(3, Stream(bytes([at] * 32))) for at in range(250)])
+    drawn = np.array([whitening.rotation(3, Stream(bytes([seed] * 32))) for seed in range(250)])
     np.testing.assert_allclose(drawn @ drawn.transpose(0, 2, 1), np.tile(np.eye(3), (250, 1, 1)), atol=1e-12)
     # every entry of a uniform rotation in three dimensions is uniform on [-1, 1]; both determinants come
     for entry in drawn.reshape(250, 9).T:

@@ -46,26 +46,26 @@ def test_foreseen_noise_is_about_that_of_independent_columns(rows: int, source: 
     ],
 )
 def test_from_so_many_rows_on_noise_is_no_larger_than_chance(settings: dict[str, Any]) -> None:
-    found = plan(**settings)
-    needed = rows_needed(found, 20, 20)
-    assert noise_ratio(found, needed, 20, 20) <= 1 < noise_ratio(found, int(needed * 0.9), 20, 20)
-    assert rows_needed(found, 5, 5) < needed < rows_needed(found, 50, 50)
+    quiet = plan(**settings)
+    needed = rows_needed(quiet, 20, 20)
+    assert noise_ratio(quiet, needed, 20, 20) <= 1 < noise_ratio(quiet, int(needed * 0.9), 20, 20)
+    assert rows_needed(quiet, 5, 5) < needed < rows_needed(quiet, 50, 50)
     louder = plan(**{**settings, "privacy": {**settings.get("privacy", {}), "loss": 8}})
     assert rows_needed(louder, 20, 20) < needed
     assert int(str(needed).rstrip("0")) < 100
 
 
 def test_advice_names_numbers_where_there_is_noise() -> None:
-    (said,) = advice(plan(reveal="coefficients", results={"target": "coefficients"}), (20, 20))
-    assert "20 × 20 columns about 2,600;" in said
+    (sentence,) = advice(plan(reveal="coefficients", results={"target": "coefficients"}), (20, 20))
+    assert "20 × 20 columns about 2,600;" in sentence
     assert advice(plan(reveal="strengths"))[0].count("columns about") == 3
     assert advice(plan(reveal="strengths", **EXACT)) == []
 
 
 def test_advice_says_where_the_strongest_alone_have_more_noise_than_all() -> None:
     strongest = plan(reveal="coefficients", results={"target": "coefficients", "strongest": 12})
-    _, said = advice(strongest)
-    assert "5 × 5 columns 1.4, 20 × 20 columns 0.62" in said
-    assert "leave it out or choose fewer" in said
-    _, said = advice(strongest, (3, 4))
-    assert said.endswith("3 × 4 columns 1 (there are no more, so all)")
+    _, sentence = advice(strongest)
+    assert "5 × 5 columns 1.4, 20 × 20 columns 0.62" in sentence
+    assert "leave it out or choose fewer" in sentence
+    _, sentence = advice(strongest, (3, 4))
+    assert sentence.endswith("3 × 4 columns 1 (there are no more, so all)")

@@ -20,9 +20,9 @@ def _fits(sigma: int, drawn: np.ndarray) -> float:
     chances /= chances.sum()
     counts = np.bincount(drawn + REACH * sigma, minlength=x.size)
     often = chances * draws >= 20
-    seen = np.append(counts[often], counts[~often].sum())
+    counted = np.append(counts[often], counts[~often].sum())
     expected = np.append(chances[often], chances[~often].sum()) * draws
-    return float(stats.chisquare(seen, expected).pvalue)
+    return float(stats.chisquare(counted, expected).pvalue)
 
 
 @pytest.mark.parametrize("sigma", [1, 2, 13, 16, 31, 33, 100])
@@ -31,8 +31,8 @@ def test_draws_have_the_probabilities_of_the_discrete_gaussian(sigma: int) -> No
 
 
 def test_so_do_draws_that_float64_does_not_decide() -> None:
-    drawn, kept = gaussian._propose(np.full(100_000, 2), margin=0.9)  # digits settle all that is near
-    assert _fits(2, drawn[kept]) > 1e-9
+    drawn, accepted = gaussian._propose(np.full(100_000, 2), margin=0.9)  # digits settle all that is near
+    assert _fits(2, drawn[accepted]) > 1e-9
 
 
 def test_no_weight_of_a_strip_is_below_the_density_in_it() -> None:

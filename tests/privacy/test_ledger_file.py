@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,9 @@ def test_a_shortened_removed_or_moved_line_is_refused_by_number(ledger: Ledger) 
 def test_a_changed_byte_is_never_passed_over(data: st.DataObject, ledger: Ledger) -> None:
     whole, entries = ledger.path.read_bytes(), ledger.entries()
     changed = bytearray(whole)
-    place = data.draw(st.sampled_from([at for at, byte in enumerate(whole) if byte != 10]), label="place")
+    place = data.draw(
+        st.sampled_from([place for place, byte in enumerate(whole) if byte != 10]), label="place"
+    )
     changed[place] = data.draw(st.integers(0, 255), label="byte")
     ledger.path.write_bytes(changed)
     try:
@@ -116,7 +119,6 @@ from mpc_spearman.privacy.charges import ChargedRun, PartnerLoss
 from mpc_spearman.privacy.ledger import Ledger
 ledger, told = Ledger(Path({file!r})), {{"B": PartnerLoss(what="strengths", loss=2.0)}}
 run = ChargedRun(party="A", plan="{plan:064x}", rows=60, columns=4, told=told)
-{hook}
 print("ready", flush=True)
 sys.stdin.readline()
 {limit}
@@ -129,8 +131,8 @@ else:
 """
 
 
-def child(file: Path, plan: int, limit: str = "", hook: str = "") -> subprocess.Popen[str]:
-    code = _CHILD.format(file=str(file), plan=plan, limit=limit, hook=hook)
+def child(file: Path, plan: int, limit: str = "") -> subprocess.Popen[str]:
+    code = _CHILD.format(file=str(file), plan=plan, limit=limit)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-c", code], **pipes, text=True)
 
@@ -155,77 +157,39 @@ def test_a_charge_is_on_disk_when_it_returns_and_locked_until_then(
 def test_processes_that_start_together_share_one_budget(tmp_path: Path) -> None:
     ledger = Ledger.begin(tmp_path / "ledger")
     children = [child(ledger.path, plan) for plan in range(4)]  # 2 each, 4 allowed
-    for one in children:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "ready\n"
-    for one in children:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    said = sorted(one.communicate()[0].split()[0] for one in children)
-    assert said == ["PolicyError", "PolicyError", "charged", "charged"]
+    for process in children:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in children:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    outcomes = sorted(process.communicate()[0].split()[0] for process in children)
+    assert outcomes == ["PolicyError", "PolicyError", "charged", "charged"]
     assert len(ledger.entries()) == 2
 
 
-@pytest.mark.parametrize("room", [0, 200])
-def test_a_full_disk_leaves_the_ledger_whole(room: int, ledger: Ledger) -> None:
+@pytest.mark.parametrize("free_bytes", [0, 200])
+def test_a_full_disk_leaves_the_ledger_whole(free_bytes: int, ledger: Ledger) -> None:
     ledger.forget("B", "it deleted both results")
     before = ledger.path.read_bytes()
-    size = len(before) + room
+    size = len(before) + free_bytes
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, resource.RLIM_INFINITY))"
-    said, _ = child(ledger.path, 3, limit).communicate("go\n")
-    assert said.startswith(f"ready\nPlanError policy.ledger: {ledger.path} cannot be used: ")
+    output, _ = child(ledger.path, 3, limit).communicate("go\n")
+    assert output.startswith(f"ready\nPlanError policy.ledger: {ledger.path} cannot be used: ")
     assert ledger.path.read_bytes() == before
     charge(ledger, make_run(3))
-
-
-_KILL = """
-import os
-from io import FileIO
-from mpc_spearman.privacy import ledger as module
-steps = 0
-def dying(done):
-    def do(*arguments, **named):
-        global steps
-        if (steps := steps + 1) == {at}:
-            os._exit(9)
-        return done(*arguments, **named)
-    return do
-class File(FileIO):
-    def write(self, data):
-        half = len(data) // 2
-        return dying(super().write)(data[:half]) + dying(super().write)(data[half:])
-    seek, truncate = dying(FileIO.seek), dying(FileIO.truncate)
-module.FileIO, module.os.fsync = File, dying(os.fsync)
-"""
-
-
-def test_a_run_killed_at_any_step_left_a_line_or_sent_nothing(ledger: Ledger) -> None:
-    """Whenever `charge` returned, after which a share leaves, the whole line is on the disk."""
-    ledger.forget("B", "so that there is room")
-    ready, found = ledger.path.read_bytes(), set()
-    for at in range(1, 8):
-        ledger.path.write_bytes(ready)
-        said, _ = child(ledger.path, 3, hook=_KILL.format(at=at)).communicate("go\n")
-        after = ledger.path.read_bytes()
-        assert after.startswith(ready)
-        if "charged" in said:
-            assert len(ledger.entries()) == 4
-        elif after != ready and not after.endswith(b"\n"):
-            with pytest.raises(PolicyError, match="line 5 is cut short"):
-                ledger.entries()
-        found.add(("charged" in said, after != ready))
-    assert found == {(False, False), (False, True), (True, True)}
 
 
 class _Dying(FileIO):
     """A file that fails at a step, and at every later one, as if the process had been killed."""
 
-    left = 0
+    steps = 0
 
-    def step(self) -> None:
-        _Dying.left -= 1
-        if _Dying.left < 0:
+    @classmethod
+    def step(cls, *_: Any) -> None:
+        _Dying.steps -= 1
+        if _Dying.steps < 0:
             raise KeyboardInterrupt
 
     def write(self, data: Any, /) -> int:
@@ -243,25 +207,33 @@ class _Dying(FileIO):
         return super().truncate(size)
 
 
-def test_a_run_killed_during_its_refund_is_charged_or_refunded_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["charge", "refund"])
+def test_a_process_killed_at_any_step_left_a_whole_line_or_none_that_counts(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whenever `charge` returned, after which a share leaves, the whole line is on the disk."""
     ledger, run = Ledger.begin(tmp_path / "ledger"), make_run(3).model_copy(update={"id": "3"})
     ledger.start(run)
-    charge(ledger, run)
-    ready, found = ledger.path.read_bytes(), set()
-    for at in range(7):
+    if kind == "refund":
+        charge(ledger, run)
+    refund = partial(ledger.end, ended("3", taken_back=True))
+    write = partial(charge, ledger, run) if kind == "charge" else refund
+    ready, outcomes = ledger.path.read_bytes(), set()
+    for steps in range(8):
         ledger.path.write_bytes(ready)
         with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
             patch.setattr(ledger_module, "FileIO", _Dying)
-            _Dying.left = at
-            ledger.end(ended("3", taken_back=True))
+            patch.setattr(os, "fsync", _Dying.step)
+            _Dying.steps, returned = steps, False
+            write()
+            returned = True
         after = ledger.path.read_bytes()
+        assert after.startswith(ready)
         if not after.endswith(b"\n"):
-            with pytest.raises(PolicyError, match="line 4 is cut short"):
+            with pytest.raises(PolicyError, match=rf"line {ready.count(10) + 1} is cut short"):
                 ledger.entries()
             ledger.path.write_bytes(ready)  # as the error advises
-        sums = [one.row for one in balances(ledger.entries())]
-        assert sums == ([2.0] if ledger.path.read_bytes() == ready else [])
-        found.add(tuple(sums))
-    assert found == {(2.0,), ()}
+        losses = [balance.row for balance in balances(ledger.entries())]
+        assert losses == ([2.0] if (kind == "charge") == (ledger.path.read_bytes() != ready) else [])
+        outcomes.add((returned, after != ready))
+    assert outcomes == {(False, False), (False, True), (True, True)}

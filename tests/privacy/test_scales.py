@@ -104,10 +104,10 @@ def test_an_untied_column_states_its_range_to_a_sixty_fourth(n: int) -> None:
 
 def test_a_constant_vector_has_no_range_and_counts_in_no_diameter() -> None:
     ranks = np.array([np.arange(-9, 10, 2), np.zeros(10, dtype=int), np.arange(-9, 10, 2)])
-    both = _scales(ranks)
-    assert both.widths[1] == 0 < both.widths[0]
-    assert both.spread == 2
-    assert stack_scales([both, both]).spread == 4
+    scales = _scales(ranks)
+    assert scales.widths[1] == 0 < scales.widths[0]
+    assert scales.spread == 2
+    assert stack_scales([scales, scales]).spread == 4
 
 
 @pytest.mark.parametrize("m", [1, 3, 20])
@@ -172,8 +172,8 @@ def test_honest_scales_are_never_refused() -> None:
         for estimator in ("tie_corrected", "paper"):
             grid = grids.column_grid(n, estimator)
             stated = grid.stated(ranks, _units(ranks, estimator))
-            for one in (stated, stated.with_untied()):
-                assert grid.problem(one, of_length_1=estimator == "tie_corrected") is None
+            for statement in (stated, stated.with_untied()):
+                assert grid.problem(statement, of_length_1=estimator == "tie_corrected") is None
 
 
 def epsilon(loss: float, delta: float = 1e-6) -> float:

@@ -25,7 +25,7 @@ from support.plans import plan
 SOURCE, TARGET = Party("A", Role.SOURCE, 2), Party("B", Role.TARGET, 1)
 
 
-def made(rng: np.random.Generator, n: int, m: int) -> list[np.ndarray]:
+def made_columns(rng: np.random.Generator, n: int, m: int) -> list[np.ndarray]:
     """Columns of normals, flags, rare flags and few values."""
     kinds = (
         lambda: rng.normal(size=n),
@@ -37,30 +37,30 @@ def made(rng: np.random.Generator, n: int, m: int) -> list[np.ndarray]:
 
 
 class Side:
-    """One owner: its statements about a whole table, and its vectors of some rows."""
+    """One owner: run_plan statements about a whole table, and run_plan vectors of some rows."""
 
     def __init__(
         self,
-        its: Any,
+        run_plan: Any,
         role: Role,
         columns: list[np.ndarray],
         rows: np.ndarray,
         m: int,
         covariates: list[np.ndarray] | None = None,
     ) -> None:
-        self.level, self.role = level_of(its), role
+        self.level, self.role = level_of(run_plan), role
         if covariates:
             whole: Any = adjusted(rank_columns([*columns, *covariates]), len(covariates))
             self.ranks = whole.of_rows(rows)
         else:
             whole, self.ranks = (
-                rank_columns([column[at] for column in columns]) for at in (slice(None), rows)
+                rank_columns([column[some] for column in columns]) for some in (slice(None), rows)
             )
         shapes = Shapes(len(rows), {SOURCE: m}, m)
         self.stated: Statements = self.level.statements(whole, role, np.ones(len(columns)))
         self.factors = self.level.factors(self.ranks, role, shapes, self.stated, np.ones(self.ranks.m))
-        own = self.level.contribution(self.ranks, role, shapes, self.stated, self.factors)
-        self.vectors, self.shapes = own.vectors.astype(float), shapes
+        contribution = self.level.contribution(self.ranks, role, shapes, self.stated, self.factors)
+        self.vectors, self.shapes = contribution.vectors.astype(float), shapes
         self.sent = self.level.stated_scales(self.stated, role)
 
     def scales(self, field: str = "ranges") -> Scales:
@@ -76,102 +76,104 @@ class Side:
 
 def most(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> float:
     """The largest Σ Δ²/s² over exchanges of two rows; a number without noise must not change."""
-    found = 0.0
+    squares = [0.0]
     for i, j in combinations(range(a.shape[1]), 2):
         change = np.outer(a[:, i] - a[:, j], b[:, j] - b[:, i])
         assert np.abs(change[s == 0]).max(initial=0) == 0
-        found = max(found, float(np.square(change[s > 0] / s[s > 0]).sum()))
-    return found
+        squares.append(float(np.square(change[s > 0] / s[s > 0]).sum()))
+    return max(squares)
 
 
 @pytest.mark.parametrize("adjusting", [False, True], ids=["ranks", "residuals"])
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "explained", "canonical"])
 def test_of_any_rows_no_exchange_changes_all_numbers_by_more_than_mu(level: str, adjusting: bool) -> None:
-    its = plan(reveal=level, alignment="intersect", results={"target": level, "precision": "statistical"})
-    rng, found, bound = np.random.default_rng(3), [], separation(its.privacy.loss) ** 2
+    run_plan = plan(
+        reveal=level, alignment="intersect", results={"target": level, "precision": "statistical"}
+    )
+    rng, changes, bound = np.random.default_rng(3), [], separation(run_plan.privacy.loss) ** 2
     for _ in range(150 if level in ("coefficients", "strengths") else 40):
         n, m = int(rng.integers(8, 40)), int(rng.integers(1, 4))
-        tables = made(rng, n, m), made(rng, n, m)
+        tables = made_columns(rng, n, m), made_columns(rng, n, m)
         rows = rng.permutation(n)[: int(rng.integers(4, n + 1))]
-        covariates = made(rng, n, 2) if adjusting else None
+        covariates = made_columns(rng, n, 2) if adjusting else None
         source, target = (
-            Side(its, role, columns, rows, m, covariates)
+            Side(run_plan, role, columns, rows, m, covariates)
             for role, columns in zip((Role.SOURCE, Role.TARGET), tables, strict=True)
         )
         if not (source.stated.defined and target.stated.defined):
             continue
         if level == "coefficients":
-            s = deviations(source.scales(), target.scales(), its.privacy.loss)
-            found.append(most(source.unit(), target.unit(), s))
+            s = deviations(source.scales(), target.scales(), run_plan.privacy.loss)
+            changes.append(most(source.unit(), target.unit(), s))
             mean = source.unit() / np.where(source.factors.columns, source.factors.columns, 1)[:, None]
             mean = mean.sum(axis=0, keepdims=True) * source.factors.sum
-            s = deviations(add_scales([source.scales("mean_range")]), target.scales(), its.privacy.loss)
-            found.append(most(mean, target.unit(), s))
+            s = deviations(add_scales([source.scales("mean_range")]), target.scales(), run_plan.privacy.loss)
+            changes.append(most(mean, target.unit(), s))
             continue
         encoding = source.level.encoding(source.shapes)
-        s = deviations(source.scales(), target.scales(), its.privacy.loss)
+        s = deviations(source.scales(), target.scales(), run_plan.privacy.loss)
         s = np.broadcast_to(s, (len(source.vectors), len(target.vectors)))
         unit = encoding.source_scale * encoding.target_scale
         if level != "strengths":  # vectors of zeros need no noise
             s = np.where(source.vectors.any(axis=1)[:, None], s, 0.0)
-        found.append(most(source.vectors, target.vectors, np.ceil(s * unit)))
-    assert 0.3 * bound < max(found) <= bound
-    assert any(one < bound for one in found)
+        changes.append(most(source.vectors, target.vectors, np.ceil(s * unit)))
+    assert 0.3 * bound < max(changes) <= bound
 
 
 def test_no_search_finds_a_replaced_row_that_shows_by_more_than_mu() -> None:
     """Of two people only one is in the rows used; the other side's column is the worst that it can have."""
-    its = plan(reveal="coefficients", alignment="intersect", results={"precision": "statistical"})
-    rng, found = np.random.default_rng(9), [0.0]
+    run_plan = plan(reveal="coefficients", alignment="intersect", results={"precision": "statistical"})
+    rng, changes = np.random.default_rng(9), [0.0]
     for _ in range(300):
         n, m = int(rng.integers(6, 60)), int(rng.integers(1, 4))
-        columns, used = made(rng, n, m), int(rng.integers(4, n))
-        rows, other = (order := rng.permutation(n))[:used], order[used]
+        columns, count = made_columns(rng, n, m), int(rng.integers(4, n))
+        rows, unused = (order := rng.permutation(n))[:count], order[count]
         replaced = [column.copy() for column in columns]
         for column in replaced:
-            column[[rows[0], other]] = column[[other, rows[0]]]
-        before, after = (Side(its, Role.SOURCE, table, rows, m) for table in (columns, replaced))
+            column[[rows[0], unused]] = column[[unused, rows[0]]]
+        before, after = (Side(run_plan, Role.SOURCE, table, rows, m) for table in (columns, replaced))
         widths = before.scales().widths[:, None]
-        change = np.divide(before.unit() - after.unit(), widths, out=np.zeros((m, used)), where=widths > 0)
+        change = np.divide(before.unit() - after.unit(), widths, out=np.zeros((m, count)), where=widths > 0)
         for towards in (*change, *rng.normal(size=(4, m)) @ change):
             flags = [towards >= limit for limit in np.unique(towards)[1:]]
             for column in (rankdata(towards), *flags):
                 b = column - column.mean()
                 if np.ptp(b):
                     size = np.linalg.norm(change @ b) / np.ptp(b) / np.sqrt(before.scales().spread)
-                    found.append(float(size))
-    assert 0.8 < max(found) <= 1
+                    changes.append(float(size))
+    assert 0.8 < max(changes) <= 1
 
 
-def side(its: Any, columns: list[np.ndarray], rows: np.ndarray) -> Side:
-    return Side(its, Role.TARGET, columns, rows, len(columns))
+def side(run_plan: Any, columns: list[np.ndarray], rows: np.ndarray) -> Side:
+    return Side(run_plan, Role.TARGET, columns, rows, len(columns))
 
 
 CHOSEN = {"reveal": "strengths", "alignment": "intersect", "results": {"precision": "statistical"}}
 
 
 def test_statements_do_not_depend_on_the_rows_of_a_run() -> None:
-    its, rng = plan(**CHOSEN), np.random.default_rng(1)
+    run_plan, rng = plan(**CHOSEN), np.random.default_rng(1)
     columns = [np.arange(60) < 2, rng.normal(size=60), np.zeros(60), np.arange(60) % 2]
-    sent = {str(side(its, columns, np.arange(60)[at]).sent) for at in (slice(2, 40), slice(50), slice(5))}
+    some = (slice(2, 40), slice(50), slice(5))
+    sent = {str(side(run_plan, columns, np.arange(60)[rows]).sent) for rows in some}
     assert len(sent) == 1
 
 
 def test_a_column_constant_in_the_common_rows_is_zeros_with_noise() -> None:
     columns = [np.arange(60) < 2, np.arange(60)]
-    its = side(plan(**CHOSEN), columns, np.arange(10, 40))
-    assert not its.vectors[0].any()
-    assert its.scales().widths[0] > 0
-    assert its.stated.constant == (False, False)
+    target = side(plan(**CHOSEN), columns, np.arange(10, 40))
+    assert not target.vectors[0].any()
+    assert target.scales().widths[0] > 0
+    assert target.stated.constant == (False, False)
 
 
 def test_a_rarer_column_is_scaled_down_and_one_without_ties_is_not() -> None:
     columns = [np.arange(60) < 30, np.arange(60)]
-    its = side(plan(**CHOSEN), columns, np.arange(29, 60))
-    assert 0.3 < its.factors.columns[0] < 0.5
-    assert np.isclose(its.factors.columns[1], 1.0)
-    widest = np.ptp(its.vectors, axis=1) / its.level.encoding(its.shapes).target_scale
-    assert (widest <= its.scales().widths).all()
+    target = side(plan(**CHOSEN), columns, np.arange(29, 60))
+    assert 0.3 < target.factors.columns[0] < 0.5
+    assert np.isclose(target.factors.columns[1], 1.0)
+    widest = np.ptp(target.vectors, axis=1) / target.level.encoding(target.shapes).target_scale
+    assert (widest <= target.scales().widths).all()
 
 
 @pytest.mark.parametrize(
@@ -181,17 +183,17 @@ def test_a_rarer_column_is_scaled_down_and_one_without_ties_is_not() -> None:
 )
 def test_nothing_is_scaled_where_rows_cannot_differ_or_results_are_exact(settings: Any) -> None:
     rng = np.random.default_rng(4)
-    its = plan(**{**CHOSEN, **settings})
+    run_plan = plan(**{**CHOSEN, **settings})
     for n in (5, 30, 200):
         rows = np.arange(n)
-        assert (side(its, made(rng, n, 4), rows).factors.columns == 1).all()
+        assert (side(run_plan, made_columns(rng, n, 4), rows).factors.columns == 1).all()
 
 
 def test_an_owner_can_state_a_larger_range() -> None:
-    its, ranks = level_of(plan(**CHOSEN)), rank_columns([np.arange(60) < 6, np.arange(60)])
-    own, more = (its.statements(ranks, Role.TARGET, np.array([f, 1.0])).vectors for f in (1.0, 2.0))
-    assert more.ranges[0] == own.ranges[0] + 4
-    assert (more.ranges[1], more.diameter) == (own.ranges[1], own.diameter)
+    level, ranks = level_of(plan(**CHOSEN)), rank_columns([np.arange(60) < 6, np.arange(60)])
+    least, more = (level.statements(ranks, Role.TARGET, np.array([f, 1.0])).vectors for f in (1.0, 2.0))
+    assert more.ranges[0] == least.ranges[0] + 4
+    assert (more.ranges[1], more.diameter) == (least.ranges[1], least.diameter)
 
 
 def test_the_stated_length_of_a_mean_hides_any_one_value() -> None:
@@ -207,12 +209,12 @@ def test_the_stated_length_of_a_mean_hides_any_one_value() -> None:
 
 
 def test_columns_that_chosen_rows_may_weaken_follow_from_statements() -> None:
-    its = plan(**CHOSEN)
+    level = level_of(plan(**CHOSEN))
 
     def times(ones: int) -> np.ndarray:
         ranks: Ranks = rank_columns([np.arange(4000) < ones, np.arange(4000)])
-        sent = level_of(its).statements(ranks, Role.TARGET, np.ones(2)).vectors
-        grid = level_of(its).grid(Role.TARGET, "ranges", 300, 2, 2)
+        sent = level.statements(ranks, Role.TARGET, np.ones(2)).vectors
+        grid = level.grid(Role.TARGET, "ranges", 300, 2, 2)
         return grid.scales(sent).widths / grid.unit
 
     assert weakened(times(200), 300).tolist() == [True, False]
