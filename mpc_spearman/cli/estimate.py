@@ -18,7 +18,7 @@ from mpc_spearman.comparison import Link, on_network, per_run
 from mpc_spearman.comparison.prediction import estimate
 from mpc_spearman.comparison.table import after_handshake
 from mpc_spearman.comparison.variants import Size, Variant, variants
-from mpc_spearman.config import Plan, Query, load_plan
+from mpc_spearman.config import Query, load_plan
 from mpc_spearman.errors import PlanError
 from mpc_spearman.launch import progress
 from mpc_spearman.privacy.advice import advice
@@ -58,8 +58,12 @@ def run(parsed: argparse.Namespace) -> int:
     where = f"on this machine and {link}" if link else "on this machine"
     print(f"{variant.scheme}, {plan.reveal}: {size}, {where}, after start-up:")
     _show(estimated.table, link)
-    margin = f"{_margin(variant, size, estimated.rows)} {_reading(plan, suffix)}"
-    print(margin, *advice(plan, parsed.features), sep="\n")
+    print(_accuracy(variant, size, estimated.rows), end=" ")
+    kind = "CSV" if suffix == ".csv" else "Parquet"
+    queried = any(isinstance(owner.table, Query) for owner in (plan.parties.target, *plan.parties.sources))
+    databases = "; the time that databases take to answer queries comes on top" if queried else ""
+    print(f"Tables are read from {kind} files, and fit into memory{databases}.")
+    print(*advice(plan, parsed.features), sep="\n")
     return 0
 
 
@@ -77,16 +81,7 @@ def _show(table: pd.DataFrame, link: Link | None) -> None:
     print_table(("time", "party"), ("at work", "sent", "received", "memory"), lines)
 
 
-def _reading(plan: Plan, suffix: str) -> str:
-    """Return which tables were read in the runs."""
-    read = f"Tables are read from {'CSV' if suffix == '.csv' else 'Parquet'} files, and fit into memory"
-    parties = (plan.parties.target, *plan.parties.sources)
-    if any(isinstance(party.table, Query) for party in parties):
-        return f"{read}; the time that databases take to answer queries comes on top."
-    return f"{read}."
-
-
-def _margin(variant: Variant, size: Size, rows: Sequence[int]) -> str:
+def _accuracy(variant: Variant, size: Size, rows: Sequence[int]) -> str:
     if rows[-1] == size.n:
         return "Measured: the last run had all rows."
     tried = ", ".join(f"{count:,}" for count in rows)

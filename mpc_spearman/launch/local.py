@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpc_spearman.config import DataParty, Plan, PlanSource, check_policy, load_plan
 from mpc_spearman.config.fields import in_this_locale
-from mpc_spearman.errors import OutputError, PlanError, RoleCrashed, TableError
+from mpc_spearman.errors import OutputError, PlanError, TableError
 from mpc_spearman.files import private_folder, temporary_folder
 from mpc_spearman.installed import check_crypten
 from mpc_spearman.launch import progress, supervisor
@@ -107,25 +107,23 @@ def run_local(
             for name in sorted(checked.names):
                 stack.enter_context(run_directory.locked(target / name))
                 run_directory.check_replaceable(target / name)
-                earlier = (target / name / "result.json").exists()
-                if earlier:  # should this run fail, that one is marked as earlier
+                if (target / name / "result.json").exists():  # is marked as earlier if this run fails
                     stack.enter_context(Status(target / name, name, checked.digest().hex()))
         server = server or stack.enter_context(ForkServer())
         server.prepare(checked.protocol)
         # Slow, and meanwhile the server imports more.
         from mpc_spearman.results.result import Result
 
-        # Beside the target, so that renaming is all there is to do in the end.
-        where = (temporary_folder(), "mpc-spearman-run-", "")
-        if target is not None:
-            where = (target.parent, f".{target.name}.", ".part")
-        staging = stack.enter_context(private_folder(*where))
-        keep = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks)).absolute()
-        assigned = assignments(checked, staging, streams, keep)
+        place = (temporary_folder(), "mpc-spearman-run-", "")
+        if target is not None:  # beside it, so that renaming is all there is to do in the end
+            place = (target.parent, f".{target.name}.", ".part")
+        staging = stack.enter_context(private_folder(*place))
+        ranks = None if keep_ranks is None else Path(os.path.expanduser(keep_ranks)).absolute()
+        assigned = assignments(checked, staging, streams, ranks)
         outcomes = supervisor.launch(assigned, server, watch=watch, note=note)
         cause = supervisor.first_cause(outcomes)
         if cause is not None:
-            raise supervisor.joint_error(outcomes, cause) or RoleCrashed(f"party {cause.party} failed")
+            raise supervisor.joint_error(outcomes, cause)
         result = Result.load(staging / checked.informed)
         if target is not None:
             try:

@@ -26,29 +26,22 @@ def check(peers: int, *, coordinates: bool) -> None:
 
     `SetupError` for too few files or threads; `OutputError` if no temporary file can be written.
     """
-    pairs = peers * (peers - 1) // 2 if coordinates else 0
-    _check_temporary()
-    _check_files(_FILES + _FILES_A_PEER * (peers + pairs) + (_UNKNOWN_CALLERS if coordinates else 0))
-    processors = len(os.sched_getaffinity(0))
-    _check_threads(_THREADS + _THREADS_A_PEER * (peers + pairs) + _THREADS_A_PROCESSOR * processors)
-
-
-def _check_temporary() -> None:
     folder = temporary_folder()
     with private_folder(folder, "mpc-spearman-check-") as test_folder:
         try:
             (test_folder / "bytes").write_bytes(bytes(_TEMPORARY))
         except OSError as error:
             raise OutputError(f"cannot write to {folder}: {error.strerror}; set TMPDIR") from None
-
-
-def _check_files(needed: int) -> None:
+    pairs = peers * (peers - 1) // 2 if coordinates else 0
+    needed = _FILES + _FILES_A_PEER * (peers + pairs) + (_UNKNOWN_CALLERS if coordinates else 0)
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit < needed:
         raise SetupError(
             f"this process may open {limit} files, and the run needs up to {needed}: raise the limit "
             "(ulimit -n; LimitNOFILE of a service)"
         )
+    processors = len(os.sched_getaffinity(0))
+    _check_threads(_THREADS + _THREADS_A_PEER * (peers + pairs) + _THREADS_A_PROCESSOR * processors)
 
 
 def _check_threads(needed: int) -> None:

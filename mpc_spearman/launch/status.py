@@ -78,11 +78,13 @@ class Status:
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join()
+        code, name = _ending(error)
+        message = None if error is None else str(error)
         self._content |= {
             "state": "ended",
-            "exit_code": exit_code(error),
-            "error": None if error is None else _name(error),
-            "message": None if error is None else str(error),
+            "exit_code": code,
+            "error": name,
+            "message": message,
             "ended": _now(),
         }
         try:
@@ -114,19 +116,18 @@ class Status:
         run_directory.write_status(self._directory, text, first=first)
 
 
-def exit_code(error: BaseException | None) -> int:
-    """Return the exit code of a command that ends with an error, or without one."""
+def _ending(error: BaseException | None) -> tuple[int, str | None]:
+    """Return the exit code of a command that ends with an error, and the error's class, or the signal."""
+    if error is None:
+        return 0, None
+    code = 1
     if isinstance(error, MpcSpearmanError):
-        return error.exit_code
-    if isinstance(error, SystemExit) and isinstance(error.code, int):
-        return error.code
-    return 0 if error is None else _SIGNALS + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _name(error: BaseException) -> str:
-    """Return an error's class, or the signal that ended the command."""
-    code = exit_code(error)
-    return signal.Signals(code - _SIGNALS).name if code > _SIGNALS else type(error).__name__
+        code = error.exit_code
+    elif isinstance(error, KeyboardInterrupt):
+        code = _SIGNALS + signal.SIGINT
+    elif isinstance(error, SystemExit) and isinstance(error.code, int):
+        code = error.code
+    return code, signal.Signals(code - _SIGNALS).name if code > _SIGNALS else type(error).__name__
 
 
 def _now() -> str:

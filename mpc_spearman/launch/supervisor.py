@@ -285,8 +285,9 @@ def first_cause(outcomes: Mapping[str, Outcome]) -> Outcome | None:
     return min(failed, key=rank) if failed else None
 
 
-def joint_error(outcomes: Mapping[str, Outcome], cause: Outcome) -> MpcSpearmanError | None:
+def joint_error(outcomes: Mapping[str, Outcome], cause: Outcome) -> MpcSpearmanError:
     """Return the error of `cause`; if a table was refused, with the errors of all other refused tables."""
+    assert cause.error is not None
     if not isinstance(cause.error, TableError):
         return cause.error
     refused = [outcome.error for outcome in outcomes.values() if outcome.phase == _READING]
