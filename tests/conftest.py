@@ -18,7 +18,7 @@ pytest.register_assert_rewrite("support")  # so that shared assertions say what 
 
 from mpc_spearman.comparison import sweep  # noqa: E402
 from mpc_spearman.data import csv_text  # noqa: E402
-from mpc_spearman.launch import local, supervisor  # noqa: E402
+from mpc_spearman.launch import join, local, supervisor  # noqa: E402
 from mpc_spearman.levels import coefficients  # noqa: E402
 from mpc_spearman.network import control  # noqa: E402
 from mpc_spearman.results import report  # noqa: E402
@@ -125,7 +125,8 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the roles of runs in this process from the tests' server, which has imported what they need."""
-    monkeypatch.setattr(local, "ForkServer", lambda: nullcontext(fork_server()))
+    for module in (local, join):
+        monkeypatch.setattr(module, "ForkServer", lambda: nullcontext(fork_server()))
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ def run(commands: Mapping[str, list[str]], environments: Mapping[str, Mapping[st
     return errors
 
 
+@pytest.mark.long
 def test_three_containers_by_the_compose_file(folder: Path) -> None:
     skip_without()
     services = yaml.safe_load((folder / "compose.yaml").read_text())["services"]
@@ -114,7 +115,7 @@ def manifests(folder: Path) -> dict[str, Any]:
     return {part["metadata"]["name"].upper(): part["spec"]["template"]["spec"] for part in parts[1:]}
 
 
-@pytest.mark.long  # as by the compose file, which `make test` runs
+@pytest.mark.long
 def test_each_partys_job_by_the_manifest(folder: Path) -> None:
     """Config maps and secrets cannot be written; ledger, results and temporary files have volumes."""
     skip_without()

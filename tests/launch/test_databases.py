@@ -15,8 +15,9 @@ from mpc_spearman.errors import AlignmentError, TableError
 from mpc_spearman.launch.join import run_party
 from mpc_spearman.launch.local import assignments
 from support.databases import PASSWORD, into_postgresql, into_sqlite, postgresql
-from support.harness import fork_server
 from support.plans import LIGHT, mapping, with_keys
+
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 @pytest.fixture
@@ -50,10 +51,10 @@ def test_a_run_on_two_databases_is_that_on_the_tables_in_them(
         into_postgresql(address, "visits", frames["B"])
         monkeypatch.setenv("CLINIC", address)
         monkeypatch.setenv("INSURER", into_sqlite(tmp_path / "people.db", "people", frames["A"]))
-        result = run_local(plan, out=tmp_path / "out", server=fork_server())
+        result = run_local(plan, out=tmp_path / "out")
     ordered = {party: frame.sort_values("id") for party, frame in frames.items()}
     ordered["A"] = ordered["A"][["id", "income", "age"]]
-    assert result.coefficients.equals(run_local(mapping(), ordered, server=fork_server()).coefficients)
+    assert result.coefficients.equals(run_local(mapping(), ordered).coefficients)
     written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert {path.parent.name for path in written} == {"A", "B", "C"}
     for path in written:
@@ -71,7 +72,7 @@ def test_a_run_that_fails_leaves_nothing_where_an_engine_puts_rows_aside(
     content = mapping(**LIGHT, alignment="intersect")
     content["parties"]["target"]["table"] = {"query": f"SELECT * FROM '{tmp_path}/b.parquet'"}
     with pytest.raises(AlignmentError):
-        run_local(content, {"A": frames["A"]}, server=fork_server())
+        run_local(content, {"A": frames["A"]})
     assert not [*(tmp_path / "spilled").iterdir()]
 
 
@@ -94,9 +95,7 @@ def test_a_database_that_cannot_be_reached_ends_a_run_at_its_party(
 ) -> None:
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter@127.0.0.1:1/d")
     with pytest.raises(TableError) as caught:
-        run_local(
-            asking(B=("SELECT id, visits FROM visits", "CLINIC")), {"A": frames["A"]}, server=fork_server()
-        )
+        run_local(asking(B=("SELECT id, visits FROM visits", "CLINIC")), {"A": frames["A"]})
     assert str(caught.value) == (
         "B: the database of env:CLINIC: postgres: it cannot be reached: nothing listens there"
     )

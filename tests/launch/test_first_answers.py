@@ -5,7 +5,6 @@ The edits are those that the plan's lines with ``# ?`` ask for; a test fails if 
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,9 +14,9 @@ from scipy.stats import spearmanr
 from mpc_spearman import correlate, run_local
 from mpc_spearman.cli.main import main
 from mpc_spearman.errors import TableError
-from mpc_spearman.launch import first_look
 from support import raw_pairs
-from support.harness import fork_server
+
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 def init(folder: Path, tables: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +37,7 @@ def decided(folder: Path, questions: int, edits: dict[str, str]) -> Path:
 
 
 def equals_scipy(plan: Path, cleaned: tuple[pd.DataFrame, pd.DataFrame]) -> None:
-    result = run_local(plan, reveal="coefficients", server=fork_server())
+    result = run_local(plan, reveal="coefficients")
     source_table, target_table = cleaned
     joined = source_table.dropna().merge(target_table, on="id")
     assert result.n == len(joined)
@@ -61,11 +60,10 @@ def test_an_export_of_a_german_spreadsheet(tmp_path: Path, monkeypatch: pytest.M
     equals_scipy(decided(tmp_path, 7, edits), raw_pairs.german_cleaned(tmp_path))
 
 
-@pytest.mark.usefixtures("warm")
 def test_claims_several_a_person_with_lost_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     init(tmp_path, raw_pairs.claims(tmp_path), monkeypatch)
     with pytest.raises(TableError, match="duplicate ids"):  # nothing is decided silently
-        run_local(tmp_path / "plan.yaml", server=fork_server())
+        run_local(tmp_path / "plan.yaml")
     edits = {
         "# duplicates: {cost: HOW, days: HOW, age: HOW}": (
             "duplicates: {cost: sum, days: sum, age: max, claim: count}"
@@ -75,7 +73,6 @@ def test_claims_several_a_person_with_lost_zeros(tmp_path: Path, monkeypatch: py
     plan, cleaned = decided(tmp_path, 3, edits), raw_pairs.claims_cleaned(tmp_path)
     equals_scipy(plan, cleaned)
     on, how = ("member_no", "id"), {"cost": "sum", "days": "sum", "age": "max", "claim": "count"}
-    monkeypatch.setattr(first_look, "run_local", partial(run_local, server=fork_server()))
     first = correlate("claims.csv", "clinic.csv", on, duplicates={"A": how}, normalise=["unpad"])
     joined = cleaned[0].dropna().merge(cleaned[1], on="id")
     rho = spearmanr(joined["cost"], joined["risk"]).statistic

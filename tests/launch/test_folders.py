@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pytest
 
 from mpc_spearman import run_local
 from mpc_spearman.files import private_folder
@@ -56,6 +57,7 @@ def test_many_that_begin_at_once_keep_theirs(temporary: Path) -> None:
 KERNEL = """
 import json, sys
 import pandas as pd
+import pytest
 from mpc_spearman import run_local
 tables = {party: pd.read_csv(f"{party}.csv", dtype={"id": str}) for party in "AB"}
 def watch(party, phase, done, of):
@@ -66,6 +68,7 @@ run_local(json.load(open("plan.json")), tables, watch=watch)
 """
 
 
+@pytest.mark.usefixtures("warm")
 def test_a_kernel_that_is_killed_leaves_nothing_for_long(tmp_path: Path, temporary: Path) -> None:
     plan, tables = mapping(**LIGHT), normal_tables()
     for party, table in tables.items():

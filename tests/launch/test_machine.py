@@ -68,7 +68,7 @@ def assert_named(ending: tuple[int, str, dict[str, Any]], error: type[Exception]
 
 
 @root
-@pytest.mark.parametrize("limit", ["--nproc=4", "--nproc=30"])
+@pytest.mark.parametrize("limit", ["--nproc=30", pytest.param("--nproc=4", marks=pytest.mark.long)])
 def test_too_few_processes_are_named(alone: Any, limit: str) -> None:
     ending = alone("prlimit", limit, *NOBODY)
     assert_named(ending, SetupError, "raise the limit of processes (ulimit -u; TasksMax of a service;")
