@@ -65,19 +65,8 @@ def _check_threads(needed: int) -> None:
 
 
 def oom_kills() -> int:
-    """Return how many processes the kernel has killed for memory, in this control group and altogether."""
-    groups = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
-    files = ["/proc/vmstat"]
-    for _, controllers, path in groups:
-        if not controllers:  # version 2
-            files += [f"/sys/fs/cgroup{path}/memory.events", "/sys/fs/cgroup/memory.events"]
-        elif "memory" in controllers.split(","):
-            files += [f"/sys/fs/cgroup/memory{path}/memory.oom_control"]
-    lines = [line.split() for file in dict.fromkeys(files) for line in _read(file).splitlines()]
-    return sum(int(words[1]) for words in lines if words[:1] == ["oom_kill"])
-
-
-def _read(file: str) -> str:
+    """Return how many processes the kernel has killed for memory since it started, in any control group."""
     with suppress(OSError):
-        return Path(file).read_text(encoding="utf-8")
-    return ""
+        counters = dict(line.split() for line in Path("/proc/vmstat").read_text("ascii").splitlines())
+        return int(counters.get("oom_kill", 0))
+    return 0

@@ -241,21 +241,6 @@ def test_a_signal_leaves_no_process_and_no_file(
     assert files(folder) == INPUTS
 
 
-def test_roles_do_not_outlive_a_launcher_that_is_killed(
-    start: Start, environment: Mapping[str, str], mark: Path
-) -> None:
-    process = start("local", "plan.yaml", hangs_in="rank")
-    eventually(mark.exists)
-    remaining = processes_left(environment)
-    assert len(remaining) == 5  # the command, the fork server, three roles
-    assert (
-        len({os.getpgid(process) for process in remaining}) == 5
-    )  # a signal to the command is the command's alone
-    process.kill()
-    process.communicate()
-    eventually(lambda: processes_left(environment) == [])
-
-
 @pytest.mark.long
 def test_nohup_is_respected(start: Start) -> None:
     plan = ("plan.yaml", *EXACT, *LIGHT)

@@ -1,4 +1,7 @@
-"""One open port at the coordinator, firewalls and proxies between hosts: all give the local run's matrix."""
+"""Every party in a network namespace of its own, as on real hosts, with firewalls and proxies between them.
+
+All give the matrix of the run on one machine.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,14 +19,18 @@ from mpc_spearman.errors import PartyMissing, Unreachable
 from mpc_spearman.results.result import Result
 from support.harness import fork_server
 from support.hosts import AGENT_PORT, Job, Network, hosts, run
-from support.plans import mapping
+from support.plans import PROTOCOLS, mapping
 from support.processes import eventually
 from support.references import normal_tables
 
-PLAN = mapping(results={"sources": "coefficients"})
+
+def plan_for(protocol: str, *sources: str, reveal: str = "coefficients") -> dict[str, Any]:
+    """Return a plan under which every party learns the result."""
+    return mapping(*sources, **PROTOCOLS[protocol], reveal=reveal, results={"sources": "coefficients"})
+
+
+PLAN, PAILLIER = plan_for("mpc"), plan_for("paillier", reveal="differences")
 PORT, OTHER = 29500, 29501
-
-
 TABLES = normal_tables(307)
 LISTENING = [f"parties.target.listen=10.77.0.2:{OTHER}"]
 
@@ -133,6 +141,64 @@ def proxy(network: Network, host: str, folder: Path, port: int = 8888) -> Iterat
 @pytest.fixture(scope="module")
 def local() -> Result:
     return run_local(PLAN, TABLES, server=fork_server())
+
+
+@pytest.fixture(scope="module")
+def by_paillier() -> Result:
+    return run_local(PAILLIER, TABLES, server=fork_server())
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[Network]:
+    with hosts("C", "B", "A", "A2") as network:
+        yield network
+
+
+def connections(network: Network, party: str, port: int) -> int:
+    """Return how many connections to a port of a party's host are established."""
+    shown = subprocess.run(network.command(party, "cat", "/proc/net/tcp"), capture_output=True, text=True)
+    rows = [line.split() for line in shown.stdout.splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
+
+
+def test_two_jobs_at_once_on_the_same_hosts(
+    network: Network, tmp_path: Path, local: Result, by_paillier: Result
+) -> None:
+    """Under MPC the target listens; under HE no data party does."""
+    with (
+        Job(network, tmp_path / "mpc", PLAN, TABLES, port=PORT) as mpc,
+        Job(network, tmp_path / "he", PAILLIER, TABLES, port=29600) as he,
+    ):
+        go = tmp_path / "go"
+        mpc.join(waits=("B", "agree", go), B=[f"parties.target.listen=10.77.0.2:{OTHER}"])
+        he.join(B=["--keep-ranks", str(tmp_path / "ranks")])
+        # The source's two; the coordinator's number is lower, so the target connects to it.
+        eventually(lambda: connections(network, "B", OTHER) == 2)
+        go.touch()
+        mpc.check(local)
+        he.check(by_paillier)
+    assert len(list((tmp_path / "ranks").glob("*.ranks"))) == 1
+
+
+@pytest.mark.long
+def test_torchrun(network: Network, tmp_path: Path, by_paillier: Result) -> None:
+    with Job(network, tmp_path / "job", PAILLIER, TABLES) as job:
+        job.torchrun()
+        job.check(by_paillier)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", ["mpc", "bfv"])
+def test_two_sources_on_four_hosts(network: Network, tmp_path: Path, protocol: str) -> None:
+    if protocol == "bfv":
+        pytest.importorskip("tenseal")
+    plan = plan_for(protocol, "A", "A2")
+    second = TABLES["A"].rename(columns={"a": "c", "b": "d"}).assign(c=range(len(TABLES["A"])))
+    tables = {**TABLES, "A2": second}
+    expected = run_local(plan, tables, server=fork_server())
+    with Job(network, tmp_path / "job", plan, tables) as job:
+        job.join()
+        job.check(expected)
 
 
 def way(job: Job) -> str:
