@@ -206,7 +206,7 @@ def test_a_run_whose_masks_come_from_a_seedable_generator_fails(tmp_path, genera
     staging.mkdir()
     arguments = {"directory": str(tmp_path / "record"), "generator": generator}
     hook = "frozen:record_frozen_with_masks_from"
-    outcomes = run_roles(plan(), SMALL, staging, hook, arguments).outcomes.values()
+    outcomes = run_roles(plan(), SMALL, staging, hook, arguments).values()
     assert "returned" not in {how.kind for how in outcomes}
     refused = [path.read_text().splitlines() for path in tmp_path.glob("record/*/refused")]
     assert refused

@@ -147,7 +147,7 @@ def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) 
 def test_an_unusable_key_stops_the_run_before_any_data_moves(tmp_path: Path) -> None:
     (tmp_path / "b.key").write_bytes(b"short")
     reached: set[str] = set()
-    watch = partial(on_progress, told=reached.add)
+    watch = partial(on_progress, watch=reached.add)
     ended = run_in_memory(plan_with_key(tmp_path / "b.key"), frames(), {"B": watch})
     error = ended.errors["B"]
     assert type(error) is PlanError

@@ -130,9 +130,9 @@ def run_with(tmp_path: Path) -> RunWith:
         fork_server().prepare(run_plan.protocol)
         before = descendants()
         fault = {"party": party, "phase": phase, "act": act, **arguments}
-        roles = run_roles(run_plan, TABLES, staging, "faults:on_phase", fault)
+        outcomes = run_roles(run_plan, TABLES, staging, "faults:on_phase", fault)
         files = sorted(str(path.relative_to(staging)) for path in staging.rglob("*"))
-        return Aftermath(roles.outcomes, files, descendants() - before, staging)
+        return Aftermath(outcomes, files, descendants() - before, staging)
 
     return run
 

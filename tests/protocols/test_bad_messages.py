@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from mpc_spearman.run import Run
 from mpc_spearman.wire.channel import HEADER
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
-from support.faults import Passing, Role, Through, with_links
+from support.faults import Role, on_frames, with_links
 from support.in_memory import Ended, run_in_memory
 from support.plans import plan
 from support.references import normal_tables
@@ -37,8 +36,7 @@ def changing(role: Role, run: Run, frame: Any, *, kind: str, change: str, to: Co
         altered = _PAYLOADS[change](payload)
         return [(_header(*fields[:-1], len(altered)), altered)]
 
-    meeting = Through(run.meeting, lambda transport: Passing(transport, changed))
-    return role(replace(run, meeting=meeting), frame)
+    return on_frames(role, run, frame, change=changed)
 
 
 def _header(*parts: Any) -> bytes:

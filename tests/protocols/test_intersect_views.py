@@ -188,12 +188,12 @@ def test_nothing_at_the_coordinator_depends_on_ids_but_which_are_equal() -> None
     for some in (("A", "B"), ("A", "D"), ("B", "D"), ("A", "B", "D")):
         sets = ([set(pseudonyms(run, party)) for party in some] for run in (one, other))
         assert len({len(set.intersection(*its)) for its in sets}) == 1
-    assert one.roles.result("C").coefficients.equals(other.roles.result("C").coefficients)
+    assert one.results["C"].coefficients.equals(other.results["C"].coefficients)
 
 
 def test_no_party_receives_or_writes_any_part_of_an_id() -> None:
     run = recorded(0)
     for party in PARTIES:
         received = b"".join(one.payload for one in run.transcript.messages if one.receiver == party)
-        written = b"".join(path.read_bytes() for path in (run.roles.staging / party).iterdir())
+        written = b"".join(path.read_bytes() for path in (run.out / party).iterdir())
         assert b"person-" not in received + written

@@ -46,7 +46,7 @@ def test_all_parties_receive_how_many_features_are_not_constant(level, estimator
         for receiver in (party for party in "CBAD" if party != owner):
             assert dict(contents(run, receiver, owner))["COLUMNS"] == {"defined": defined}
     count = M_A + M_D if estimator == "paper" else M_A - 1 + M_D
-    assert run.roles.result("C").counts.tolist() == [count] * M_B
+    assert run.results["C"].counts.tolist() == [count] * M_B
 
 
 @every_run

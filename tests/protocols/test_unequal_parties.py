@@ -73,7 +73,7 @@ def test_keys_that_parties_do_not_share_are_refused_before_use(kind: str, altere
 )
 def test_same_number_but_not_the_same_rows(source: pd.DataFrame) -> None:
     entered: set[str] = set()
-    watch = {"C": partial(faults.on_progress, told=entered.add)}
+    watch = {"C": partial(faults.on_progress, watch=entered.add)}
     ended = run_in_memory(plan(), {"A": source, "B": TARGET}, watch)
     all_end_as(ended, "AlignmentError", "40 rows each, but not the same ids in the same order")
     assert "reveal" not in entered

@@ -114,7 +114,7 @@ def test_names_reach_only_whom_they_should(made, level, estimator):
     knows |= dict.fromkeys(sources, {"B"} if run.plan.results.sources != "nothing" else set())
     for party, allowed in knows.items():
         seen = everything(run, party)
-        written = b"".join(path.read_bytes() for path in (run.roles.staging / party).iterdir())
+        written = b"".join(path.read_bytes() for path in (run.out / party).iterdir())
         for owner in run.tables.keys() - {party}:
             for names in (seen, written):
                 assert {name.encode() in names for name in FEATURES[owner]} == {owner in allowed}
@@ -179,7 +179,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
     run = recorded(level, estimator)
     level_gives = "strengths" if level == "strengths" else "coefficients"
     grants = {"C": level_gives, "B": run.plan.results.target, "A": run.plan.results.sources}
-    whole = run.roles.result("C")
+    whole = run.results["C"]
     matrix = [] if level == "strengths" else whole.coefficients.to_numpy().ravel()
     numbers = {
         # numbers nobody would write by chance, unlike 0.5
@@ -193,7 +193,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
     assert len(numbers["strengths"]) == M_B
     assert len(numbers["coefficients"]) >= (0 if level == "strengths" else 2 * M_B)
     for party, grant in grants.items():
-        directory = run.roles.staging / party
+        directory = run.out / party
         names = {"result.json", "cost.csv", "report.html", "record.json"}
         names |= {"ranking.csv"} if grant != "nothing" else set()
         ranked = grant in ("strengths", "coefficients") and whole.plan.estimator != "paper"
@@ -205,7 +205,7 @@ def test_a_party_writes_exactly_what_it_was_granted(level, estimator):
         # In the costs any number may turn up.
         files = (directory / name for name in names - {"cost.csv", "pairs.parquet"})
         text = "".join(path.read_text() for path in files)
-        result = run.roles.result(party)
+        result = run.results[party]
         assert (result.party, result.n) == (party, N)
         for what, least in (
             ("ranking", ("ranking", "strengths", "coefficients")),
@@ -251,7 +251,7 @@ PHASE = {
 @every_run
 def test_the_meter_counts_what_was_on_the_wire(level, estimator):
     run = recorded(level, estimator)
-    cost = run.roles.result("C").cost.set_index(["party", "phase"])
+    cost = run.results["C"].cost.set_index(["party", "phase"])
     sent, arrived, messages = Counter(), Counter(), Counter()
     for message in run.transcript.messages:
         if message.kind in PHASE:
@@ -265,7 +265,7 @@ def test_the_meter_counts_what_was_on_the_wire(level, estimator):
         assert (row["bytes_sent"], row["messages"], row["bytes_received"]) == expected, (party, phase)
     assert sum(arrived.values()) > N * run.width * M_B
     for party in "AB":
-        own = run.roles.result(party).cost.set_index(["party", "phase"])
+        own = run.results[party].cost.set_index(["party", "phase"])
         assert set(own.index.get_level_values("party")) == {party}
         pd.testing.assert_frame_equal(own, cost.loc[[party]])
 
@@ -273,7 +273,7 @@ def test_the_meter_counts_what_was_on_the_wire(level, estimator):
 @every_run
 def test_rounds_are_the_longest_chain_of_messages(level, estimator):
     run = recorded(level, estimator)
-    cost = run.roles.result("C").cost
+    cost = run.results["C"].cost
     for party in PARTIES:
         received = [
             message.depth + 1
@@ -307,6 +307,6 @@ def test_no_byte_of_the_source_target_key_is_in_the_coordinators_record(level, e
 
 
 def test_the_coordinator_is_told_that_it_cannot_see_ties():
-    warnings = recorded("strengths", "paper").roles.result("C").warnings
+    warnings = recorded("strengths", "paper").results["C"].warnings
     assert any("cannot see how many there are" in warning for warning in warnings)
     assert not any("source_" in warning for warning in warnings)

@@ -26,7 +26,7 @@ from mpc_spearman import errors
 from mpc_spearman.network import attempt
 from mpc_spearman.parties import Party
 from mpc_spearman.results.result import Result
-from mpc_spearman.run import Meeting, Progress, Run
+from mpc_spearman.run import Progress, Run
 from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
@@ -43,10 +43,10 @@ def marked(
     """Run a role; write down when it goes to the meeting, when a fault happens, and when it has failed."""
     from support import forwarded  # which imports this module
 
-    def note(what: str) -> None:
-        part = Path(marks, f".{label}.{what}")
+    def note(event: str) -> None:
+        part = Path(marks, f".{label}.{event}")
         part.write_text(repr(time.monotonic()))
-        part.rename(Path(marks, f"{label}.{what}"))
+        part.rename(Path(marks, f"{label}.{event}"))
 
     if fault is not None:
         hook = {**vars(forwarded), **globals()}[fault]
@@ -63,12 +63,12 @@ def marked(
 
 def entering(phase: str, happen: Callable[[], None], progress: Progress) -> Progress:
     """Let something happen when a phase is entered for the first time, right after that was reported."""
-    left = [happen]
+    pending = [happen]
 
-    def report(now: str, done: int, of: int) -> None:
-        progress(now, done, of)
-        if (now, done) == (phase, 0) and left:
-            left.pop()()
+    def report(current: str, done: int, of: int) -> None:
+        progress(current, done, of)
+        if (current, done) == (phase, 0) and pending:
+            pending.pop()()
 
     return report
 
@@ -123,13 +123,13 @@ def on_phase(
 
         attempt.Attempt.begin = begin_then  # type: ignore[method-assign]
     if act == "cut":
-        run = replace(run, meeting=Through(run.meeting, lambda transport: _Cut(transport, cut)))
+        run = with_transport(run, lambda transport: _Cut(transport, cut))
     return role(replace(run, progress=entering(phase, happen, run.progress)), frame)
 
 
-def on_progress(role: Role, run: Run, frame: Any, *, told: Callable[[str], None]) -> Result:
-    """Tell which phases a party enters."""
-    return role(replace(run, progress=lambda phase, done, of: told(phase)), frame)
+def on_progress(role: Role, run: Run, frame: Any, *, watch: Callable[[str], None]) -> Result:
+    """Report which phases a party enters."""
+    return role(replace(run, progress=lambda phase, done, of: watch(phase)), frame)
 
 
 def _divide(seconds: float) -> None:
@@ -166,26 +166,46 @@ ACTS: dict[str, Callable[[float], None]] = {
 }
 
 
-class _Cut:
+class Around:
+    """A transport, or a meeting, around another one: subclasses change some of its methods."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+def with_transport(run: Run, wrap: Callable[[Any], Any]) -> Run:
+    """Return a run whose meeting gives the role another transport."""
+
+    class Wrapped(Around):
+        def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
+            self.inner.join(meter, lambda transport: agree(wrap(transport)))
+
+    return replace(run, meeting=Wrapped(run.meeting))
+
+
+class _Cut(Around):
     """A transport through which from the cut on no byte gets out, and none gets in, nor its end."""
 
     def __init__(self, transport: Transport, cut: threading.Event) -> None:
-        self._transport, self._cut = transport, cut
-        self.set_send_timeout = transport.set_send_timeout
+        super().__init__(transport)
+        self._cut = cut
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         if not self._cut.is_set():
-            self._transport.send(number, header, payload)
+            self.inner.send(number, header, payload)
 
     def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
-        data = self._transport.receive(number, size, lambda: None if self._cut.is_set() else on_arrival())
+        data = self.inner.receive(number, size, lambda: None if self._cut.is_set() else on_arrival())
         while self._cut.is_set():
             time.sleep(60)
         return data
 
     def close(self) -> None:
         if not self._cut.is_set():
-            self._transport.close()
+            self.inner.close()
 
 
 def _keep_connections() -> None:
@@ -208,33 +228,17 @@ def _copy(file: int) -> int | None:
 # ---- messages that are not what they should be
 
 
-class Passing:
-    """A transport that changes frames before they go out: number, header and payload to frames."""
+def on_frames(
+    role: Role, run: Run, frame: Any, *, change: Callable[[int, bytes, bytes], list[tuple[bytes, bytes]]]
+) -> Result:
+    """Let a party send other frames: those of `change` for a receiver's number, a header and a payload."""
 
-    def __init__(
-        self, transport: Transport, change: Callable[[int, bytes, bytes], list[tuple[bytes, bytes]]]
-    ) -> None:
-        self._transport, self._change = transport, change
-        self.receive, self.set_send_timeout, self.close = (
-            transport.receive,
-            transport.set_send_timeout,
-            transport.close,
-        )
+    class Changing(Around):
+        def send(self, number: int, header: bytes, payload: bytes) -> None:
+            for changed in change(number, header, payload):
+                self.inner.send(number, *changed)
 
-    def send(self, number: int, header: bytes, payload: bytes) -> None:
-        for frame in self._change(number, header, payload):
-            self._transport.send(number, *frame)
-
-
-class Through:
-    """A meeting that puts something between a role and the transport that it runs over."""
-
-    def __init__(self, meeting: Meeting, wrap: Callable[[Transport], Transport]) -> None:
-        self._meeting, self._wrap = meeting, wrap
-        self.ready, self.decline = meeting.ready, meeting.decline
-
-    def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
-        self._meeting.join(meter, lambda transport: agree(self._wrap(transport)))
+    return role(with_transport(run, Changing), frame)
 
 
 def with_links(role: Role, run: Run, frame: Any, *, links: Callable[..., Links]) -> Result:
@@ -256,15 +260,13 @@ def on_values(
 
 def message(role: Role, run: Run, frame: Any, *, happens: Happens, kind: str) -> Result:
     """Send the first message of a kind twice."""
-    done: list[bool] = []
+    repeated: list[bytes] = []
 
-    def changed(_: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
-        if header[3] != Kind[kind] or done:
+    def change(_: int, header: bytes, payload: bytes) -> list[tuple[bytes, bytes]]:
+        if header[3] != Kind[kind] or repeated:
             return [(header, payload)]
-        done.append(True)
+        repeated.append(header)
         happens()
         return [(header, payload)] * 2
 
-    return role(
-        replace(run, meeting=Through(run.meeting, lambda transport: Passing(transport, changed))), frame
-    )
+    return on_frames(role, run, frame, change=change)

@@ -8,7 +8,6 @@ import random
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ from mpc_spearman.results import report
 from mpc_spearman.results.result import Result
 from mpc_spearman.run import Run
 from mpc_spearman.wire import keys
-from support.faults import Role, Through
+from mpc_spearman.wire.channel import Transport
+from support.faults import Role, with_transport
 from support.recorder import record
 
 #: Imported here so that no import happens once the generators refuse to work.
@@ -42,23 +42,21 @@ def record_frozen(role: Role, run: Run, frame: Any, *, directory: str, **more: A
     send = control.Control.send
 
     def watched_send(self: Any, **message: Any) -> None:
-        with (place / "meeting-point").open("a") as met:
-            met.write(json.dumps(message) + "\n")
+        with (place / "meeting-point").open("a") as file:
+            file.write(json.dumps(message) + "\n")
         send(self, **message)
 
     control.Control.send = watched_send  # type: ignore[method-assign]
 
-    class Watched(Through):
-        def join(self, *given: Any) -> None:
-            super().join(*given)
-            # From here on no byte may go another way than through the transport.
-            _refuse(place, socket, "socket", "create_connection", "create_server", "socketpair")
-            _refuse(place, dist, "init_process_group")
+    def joined(transport: Transport) -> Transport:
+        # From here on no byte may go another way than through the transport.
+        _refuse(place, socket, "socket", "create_connection", "create_server", "socketpair")
+        _refuse(place, dist, "init_process_group")
+        return transport
 
     _stop_clock()
     changed = _refuse_generators(place)
-    run = replace(run, meeting=Watched(run.meeting, lambda transport: transport))
-    result = record(role, run, frame, directory=directory, **more)
+    result = record(role, with_transport(run, joined), frame, directory=directory, **more)
     if changed():
         raise RuntimeError("a run changed the state of a generator")
     return result

@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,11 @@ from mpc_spearman.launch.forkserver import ForkServer
 from mpc_spearman.launch.local import arrow, assignments
 from mpc_spearman.launch.meeting_point import MeetingPoint, Rehearsal
 from mpc_spearman.launch.supervisor import Outcome, launch
-from mpc_spearman.results.result import Result
 from support.plans import plan
 from support.processes import EVER
 from support.server import fork_server, hooked
 
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Roles:
-    """What came of a run: each role's outcome, and the directory its files are in."""
-
-    outcomes: Mapping[str, Outcome]
-    staging: Path
-
-    def result(self, party: str) -> Result:
-        return Result.load(self.staging / party)
 
 
 def run_roles(
@@ -43,8 +31,7 @@ def run_roles(
     staging: Path,
     hook: str | None = None,
     arguments: Mapping[str, Any] | None = None,
-    watch: Callable[[str, str, int, int], None] = lambda party, phase, done, of: None,
-) -> Roles:
+) -> dict[str, Outcome]:
     """Run the roles of a plan in real processes; each party writes to ``staging/<party>``.
 
     `hook` and `arguments` are as in server.py. Roles that do not end by themselves are hardly ever ended.
@@ -59,7 +46,7 @@ def run_roles(
         for one in assignments(party_plan, staging, streams)
         if one.party == name
     ]
-    return Roles(launch(assigned, fork_server(), grace=EVER, watch=watch), staging)
+    return launch(assigned, fork_server(), grace=EVER)
 
 
 # ---- scripts

@@ -31,7 +31,7 @@ from mpc_spearman.wire.channel import Transport
 from mpc_spearman.wire.keys import PairKey
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
-from support.faults import Role, Through
+from support.faults import Around, Role, with_transport
 
 #: Where the role in this thread writes its tensors: path of one, by what it is.
 _tensors: ContextVar[Callable[[str], Path]] = ContextVar("tensors")
@@ -42,41 +42,42 @@ def record(role: Role, run: Run, frame: Any, *, directory: str, block_bytes: int
     place, numbers = Path(directory, run.roster.me.name), itertools.count()
     place.mkdir(parents=True)
     _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
-    meeting = Through(run.meeting, lambda transport: _Tap(transport, place))
-    links = partial(_Links, place)
-    return role(replace(run, meeting=meeting, make_links=links, block_bytes=block_bytes), frame)
+    recorded = with_transport(run, lambda transport: _Tap(transport, place))
+    return role(replace(recorded, make_links=partial(_Links, place), block_bytes=block_bytes), frame)
 
 
-class _Tap:
+class _Tap(Around):
+    """A transport that writes down all bytes."""
+
     def __init__(self, transport: Transport, place: Path) -> None:
-        self._transport, self._place = transport, place
-        self.set_send_timeout, self.close = transport.set_send_timeout, transport.close
+        super().__init__(transport)
+        self._place = place
 
     def send(self, number: int, header: bytes, payload: bytes) -> None:
         _append(self._place / f"to-{number}.bin", header + payload)
-        self._transport.send(number, header, payload)
+        self.inner.send(number, header, payload)
 
     def receive(self, number: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
-        data = self._transport.receive(number, size, on_arrival)
+        data = self.inner.receive(number, size, on_arrival)
         _append(self._place / f"from-{number}.bin", bytes(data))
         return data
 
 
 class _Keys(dict[Party, PairKey]):
-    """The keys of a party, each of which writes down what is asked of it."""
+    """The keys of a party, which write down each subkey that is derived from them."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
         self._place = place
 
     def __setitem__(self, peer: Party, key: PairKey) -> None:
-        note, ask = partial(_note, self._place, number=peer.number), key.subkey
+        note, derive = partial(_note, self._place, number=peer.number), key.subkey
         note(purpose="", session="", key=key._secret.hex())
 
         def subkey(purpose: Any, session: str) -> bytes:
-            found = ask(purpose, session)
-            note(purpose=purpose.value, session=session, key=found.hex())
-            return found
+            derived = derive(purpose, session)
+            note(purpose=purpose.value, session=session, key=derived.hex())
+            return derived
 
         key.subkey = subkey  # type: ignore[method-assign]
         super().__setitem__(peer, key)
@@ -98,13 +99,11 @@ class _Links(Links):
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message's values as JSON can have them: texts, and all else in hexadecimal."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return value.tobytes().hex()
-        return bytes(value).hex() if isinstance(value, (bytes, memoryview)) else value
-
-    return {name: one(value) for name, value in values.items()}
+    plain_values = {}
+    for name, value in values.items():
+        value = value.tobytes() if isinstance(value, np.ndarray) else value
+        plain_values[name] = bytes(value).hex() if isinstance(value, (bytes, memoryview)) else value
+    return plain_values
 
 
 @contextmanager

@@ -19,8 +19,9 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata
 
+from mpc_spearman.results.result import Result
 from mpc_spearman.run import BLOCK_BYTES
-from support.harness import Roles, run_roles
+from support.harness import run_roles
 from support.in_memory import run_in_memory
 from support.plans import plan
 from support.recorder import record, watched_tensors
@@ -114,24 +115,24 @@ class Recorded:
         self.plan = plan(*(name for name in tables if name != "B"), **settings)
         self.tables = tables
         self.directory = kept_directory()
-        self._run(tables, block_bytes)
+        self.results = self._run(tables, block_bytes)
         self.transcript = Transcript.read(
             self.directory / "record", self.plan.names, self.plan.canonical_json()
         )
 
-    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> None:
+    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> dict[str, Result]:
         hook = partial(record, directory=str(self.directory / "record"), block_bytes=block_bytes)
         with watched_tensors():
             ended = run_in_memory(self.plan, tables, dict.fromkeys(self.plan.names, hook))
         assert not ended.errors, ended.errors
-        self._results = ended.results
+        return dict(ended.results)
 
     @cached_property
-    def roles(self) -> Roles:
-        """What the roles wrote; their pages take longer than a run, and few tests look at them."""
-        for party, result in self._results.items():
+    def out(self) -> Path:
+        """The folder of what the roles write: pages take longer than a run, and few tests look at them."""
+        for party, result in self.results.items():
             result.save(self.directory / "out" / party)
-        return Roles({}, self.directory / "out")
+        return self.directory / "out"
 
     def blocks(self, source: str) -> list[int]:
         """Rows of each block in one source's session of a run of :func:`recorded`."""
@@ -175,14 +176,14 @@ class Recorded:
 class Frozen(Recorded):
     """A run in processes whose clocks stand still and which have no generator: see frozen.py."""
 
-    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> None:
-        (self.directory / "out").mkdir()
+    def _run(self, tables: Mapping[str, pd.DataFrame], block_bytes: int) -> dict[str, Result]:
+        out = self.directory / "out"
+        out.mkdir()
         arguments = {"directory": str(self.directory / "record"), "block_bytes": block_bytes}
-        roles = run_roles(self.plan, tables, self.directory / "out", "frozen:record_frozen", arguments)
-        ended = {party: (how.kind, how.error) for party, how in roles.outcomes.items()}
-        assert {kind for kind, _ in ended.values()} == {"returned"}, ended
+        outcomes = run_roles(self.plan, tables, out, "frozen:record_frozen", arguments)
+        assert {outcome.kind for outcome in outcomes.values()} == {"returned"}, outcomes
         assert not list(self.directory.glob("record/*/refused"))
-        self.roles = roles
+        return {party: Result.load(out / party) for party in outcomes}
 
 
 def _settings(level: str, estimator: str, *, several: bool = False) -> dict[str, Any]:

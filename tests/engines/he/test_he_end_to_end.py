@@ -117,7 +117,7 @@ def test_no_secret_prime_is_sent_or_written(monkeypatch: pytest.MonkeyPatch) -> 
     forms += [str(prime).encode() for prime in primes]
     said = b"".join(message.payload for message in run_of.transcript.messages)
     assert n.to_bytes(SMALL["key_bits"] // 8, "big") in said  # what is looked for in this way is found
-    places = (run_of.directory / "record", run_of.roles.staging)
+    places = (run_of.directory / "record", run_of.out)
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
     written = b"".join(path.read_bytes() for path in files)
     assert len(written) > len(said)

@@ -202,7 +202,7 @@ def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
 
 def test_the_meeting_sends_only_what_the_table_lists():
     run = frozen("coefficients", 0)
-    transcript, of_the_connection = run.transcript, {"alive", "probe", "attempt", "by"}
+    transcript, of_the_connection = run.transcript, {"alive", "probe", "connect"}
     met = b"".join(path.read_bytes() for path in transcript.directory.glob("*/meeting-point"))
     for party in PARTIES:
         listed = {

@@ -130,21 +130,21 @@ def test_the_coordinator_does_not_learn_how_many_columns_are_constant():
             for its in (run, recorded())
         ]
         assert sizes[0] == sizes[1]
-    ranking = run.roles.result("C").ranking
-    assert ranking["feature"].tolist() == recorded().roles.result("C").ranking["feature"].tolist()
-    assert not any("target_6" in warning for warning in run.roles.result("C").warnings)
+    ranking = run.results["C"].ranking
+    assert ranking["feature"].tolist() == recorded().results["C"].ranking["feature"].tolist()
+    assert not any("target_6" in warning for warning in run.results["C"].warnings)
 
 
 def test_names_reach_the_coordinator_only_where_it_learns_the_order():
     for opened_to, named in (("coordinator", True), ("target", False)):
         run = recorded(opened_to=opened_to)
         seen = b"".join(message.payload for message in run.transcript.messages if message.receiver == "C")
-        written = b"".join(path.read_bytes() for path in (run.roles.staging / "C").iterdir())
+        written = b"".join(path.read_bytes() for path in (run.out / "C").iterdir())
         for text in (seen, written):
             assert (b"target_7" in text) is named
             assert b"source_" not in text
-    ranking = recorded(opened_to="target").roles.result("B").ranking["feature"].tolist()
-    assert ranking == recorded().roles.result("C").ranking["feature"].tolist()
+    ranking = recorded(opened_to="target").results["B"].ranking["feature"].tolist()
+    assert ranking == recorded().results["C"].ranking["feature"].tolist()
 
 
 # ---- what travels is noise ----
@@ -245,7 +245,7 @@ def compared_by(multiply: Any) -> Recorded:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beaver, "AND", multiply)
         run = Recorded(only(_tables(1)), reveal="ranking")
-    assert run.roles.result("C").ranking["feature"].tolist() == [f"target_{q}" for q in range(M_B)]
+    assert run.results["C"].ranking["feature"].tolist() == [f"target_{q}" for q in range(M_B)]
     return run
 
 
@@ -283,7 +283,7 @@ def test_the_opened_shares_are_uniform_but_for_the_order():
 def test_data_sets_of_one_order_look_the_same_to_the_coordinator():
     """The same messages, of the same sizes, whose bytes have one distribution (two-sample chi-square)."""
     one, two = recorded(1), recorded(2)
-    order = [run.roles.result("C").ranking["feature"].tolist() for run in (one, two)]
+    order = [run.results["C"].ranking["feature"].tolist() for run in (one, two)]
     assert order[0] == order[1] == [f"target_{q}" for q in range(M_B)]
     for sender in "AB":
         kinds = [
