@@ -26,7 +26,7 @@ from rich.progress import Progress
 from mpc_spearman.cli.arguments import path
 from mpc_spearman.cli.table_yaml import WIDTH, scalar, table_keys
 from mpc_spearman.config import Policy, load_plan
-from mpc_spearman.config.fields import party_name
+from mpc_spearman.config.fields import meaning, party_name
 from mpc_spearman.data.likely_ids import matching, why_none
 from mpc_spearman.data.survey import Survey, survey
 from mpc_spearman.errors import OutputError, PlanError, TableError
@@ -217,8 +217,8 @@ def _policy(party: str | None) -> Iterator[str]:
         yield f"  ledger: {scalar(f'{party}.ledger')}"
     for key, field in Policy.model_fields.items():
         if field.default is not None:
-            meaning = str(field.description).split(". ")[0].split(": docs/")[0].rstrip(".")
-            yield from wrap(meaning, WIDTH, initial_indent="  # ", subsequent_indent="  # ")
+            sentence = meaning(field).split(". ")[0].split(": docs/")[0].rstrip(".")
+            yield from wrap(sentence, WIDTH, initial_indent="  # ", subsequent_indent="  # ")
             yield f"  {key}: {_yaml(field.default)}"
 
 

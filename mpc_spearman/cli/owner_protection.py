@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from mpc_spearman.config import check_policy
+from mpc_spearman.config.fields import meaning
 from mpc_spearman.errors import MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
 from mpc_spearman.parties import Role, Roster
@@ -178,20 +179,23 @@ def limits(plan: Plan, party: str) -> list[tuple[str, str, str]]:
     left_out = _FILES | (set() if plan.alignment == "intersect" else _INTERSECT)
     left_out |= set() if plan.protocol == "he" else _HE
     for key, value in policy.model_dump(mode="json", exclude=left_out).items():
-        meaning = str(type(policy).model_fields[key].description)
         shown = ", ".join(map(str, value)) or "none" if isinstance(value, (list, dict)) else str(value)
         if isinstance(value, float):
             shown = f"{value:g}"
-        rows.append((key, {"True": "yes", "False": "no"}.get(shown, shown), plain(meaning)))
+        rows.append(
+            (
+                key,
+                {"True": "yes", "False": "no"}.get(shown, shown),
+                plain(meaning(type(policy).model_fields[key])),
+            )
+        )
     return rows
 
 
-def plain(meaning: str) -> str:
+def plain(text: str) -> str:
     """Return a key's meaning with quotes for marks of code, and without references to pages."""
-    return (
-        ". ".join(part.partition(": docs/")[0] for part in meaning.replace("`", '"').split(". ")).rstrip(".")
-        + "."
-    )
+    sentences = text.replace("`", '"').split(". ")
+    return ". ".join(sentence.partition(": docs/")[0] for sentence in sentences).rstrip(".") + "."
 
 
 def agreement(plan: Plan, party: str) -> tuple[list[MpcSpearmanError], list[str]]:

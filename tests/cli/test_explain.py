@@ -232,6 +232,8 @@ def test_the_page_to_sign_begins_with_who_learns_our_ids(tmp_path, monkeypatch):
     assert "about two people at once is right at most 98% of the time" in rest_of_page
     for key, value in (("max_unmatched", "0.5"), ("lifetime", "3"), ("min_rows", "30"), ("exact", "no")):
         assert f"<td>{key}<td>{value}<td>" in rest_of_page
+    of_most_ids = "the largest share of another party's ids that may be without a match.</tr>"
+    assert of_most_ids in rest_of_page  # a sentence, not a line for each of its lines
     assert "min_key_bits" not in rest_of_page  # under MPC
     assert "X25519" not in rest_of_page
     digest = spoken(load_plan(CLUSTER, ["purpose=a study", "retention=two years"]).digest())
