@@ -38,21 +38,19 @@ def totals(result: Outcome) -> Totals:
     """Sum up a result's cost table."""
     cost = result.cost
     complete = {*result.plan.names} <= set(cost["party"])
-    passed_on, keep_alives = cost["phase"].str.startswith(_FORWARDED), cost["phase"] == _KEEP_ALIVES
-    moved = cost["bytes_sent"] + (0 if complete else cost["bytes_received"])
-    phases = cost[~keep_alives & ~passed_on]
-    by_party = phases.groupby("party", sort=False)
-    memory = cost[~passed_on].groupby("party", sort=False)["peak_memory_bytes"].max()
+    is_forwarded = cost["phase"].str.startswith(_FORWARDED)
+    of_party, forwarded = cost[~is_forwarded], cost[is_forwarded]
+    phases = of_party[of_party["phase"] != _KEEP_ALIVES]
+    sums = phases.groupby("party", sort=False)[["seconds", "wait_seconds", "rounds"]].sum()
+    memory = of_party.groupby("party", sort=False)["peak_memory_bytes"].max()
+    pairs = forwarded["phase"].str.removeprefix(_FORWARDED)
     return Totals(
         complete=complete,
-        seconds=float((by_party["seconds"].sum() + by_party["wait_seconds"].sum()).max()),
-        busiest=float(by_party["seconds"].sum().max()),
-        wire=int(moved[phases.index].sum()),
-        forwarded=tuple(
-            (printable(str(phase).removeprefix(_FORWARDED)), int(size))
-            for phase, size in cost.loc[passed_on, ["phase", "bytes_sent"]].itertuples(index=False)
-        ),
+        seconds=float((sums["seconds"] + sums["wait_seconds"]).max()),
+        busiest=float(sums["seconds"].max()),
+        wire=int(phases["bytes_sent"].sum() + (0 if complete else phases["bytes_received"].sum())),
+        forwarded=tuple(zip(map(printable, pairs), forwarded["bytes_sent"].tolist(), strict=True)),
         messages=int(phases["messages"].sum()),
-        rounds=int(by_party["rounds"].sum().max()),
-        memory=tuple((printable(str(party)), int(peak)) for party, peak in memory.items()),
+        rounds=int(sums["rounds"].max()),
+        memory=tuple(zip(map(printable, memory.index), memory.tolist(), strict=True)),
     )

@@ -134,13 +134,14 @@ def _merged(runs: Sequence[Loaded], plan: Plan) -> Result:
 
 
 def _cost(results: Sequence[Result]) -> pd.DataFrame:
-    together = pd.concat([result.cost for result in results], ignore_index=True)
-    how = dict.fromkeys(together.columns[2:], "sum") | {"peak_memory_bytes": "max"}
-    return together.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
+    """Return the costs of all runs together."""
+    costs = pd.concat([result.cost for result in results], ignore_index=True)
+    how = dict.fromkeys(costs.columns[2:], "sum") | {"peak_memory_bytes": "max"}
+    return costs.groupby(["party", "phase"], sort=False, as_index=False).agg(how)
 
 
 def _warnings(runs: Sequence[Loaded]) -> list[str]:
-    """Those of the runs, and where the result came from."""
+    """Return the warnings of all runs, and where the result came from."""
     origins = []
     for folder, result in runs:
         sources, digest = ", ".join(result.plan.names[2:]), result.plan.digest().hex()[:16]

@@ -101,7 +101,7 @@ def _views(rows: Sequence[Mapping[str, str]]) -> list[tuple[tuple[str, str], lis
     """Group what was learnt by party; what carries results first, what only failing runs send last."""
     from mpc_spearman.wire.kinds import place
 
-    clean: list[dict[str, Any]] = [{key: printable(row[key]).replace("`", "") for key in row} for row in rows]
+    clean = [{key: printable(text).replace("`", "") for key, text in row.items()} for row in rows]
     return [
         (key, sorted(facts, key=lambda row: place(row["what"], row["phase"])))
         for key, facts in groupby(clean, lambda row: (row["party"], row["role"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ class Result(Outcome):
 
     Attributes
     ----------
-    party, role, n, plan, holds, offered, cost
-        See the properties.
     warnings : tuple of str
         What a reader must know before using the numbers.
     alignment : str or None
@@ -75,8 +74,8 @@ class Result(Outcome):
         return self._with(record=record)
 
     def _with(self, **changes: object) -> Result:
-        changed = object.__new__(Result)
-        vars(changed).update({**vars(self), **changes})
+        changed = copy(self)
+        vars(changed).update(changes)
         return changed
 
     def save(self, directory: str | Path, *, csv: bool = False) -> Path:

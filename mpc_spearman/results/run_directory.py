@@ -37,8 +37,7 @@ def replace(directory: str | Path, files: Mapping[str, bytes]) -> Path:
     target = Path(directory).absolute()
     if target.is_symlink():  # write where it points to, do not turn the link into a directory
         target = target.resolve()
-    # A sibling, so that the rename stays within one file system. `secrets`, not `tempfile`: no part of a run
-    # draws on a seedable generator.
+    # A sibling, so that the rename stays within one file system; `tempfile` draws on a seedable generator.
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         check_replaceable(target)

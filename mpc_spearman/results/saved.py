@@ -1,8 +1,8 @@
 """A result as the content of its files, and back.
 
 ``result.json`` has all tables but matrices, which are in ``pairs.parquet``: these two are read. CSV files and
-the page repeat them for people. ``result.json`` also has the SHA-256 of every other file, and of what else is
-in it: a run directory is read whole or not at all.
+the page repeat them for people. ``result.json`` also has the SHA-256 of every other file and of its own rest:
+a run directory is read whole or not at all.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from mpc_spearman.results.run_directory import PAIRS
 from mpc_spearman.version import __version__
 
 RECORD = "record.json"
+#: The columns of the table of pairs that are not numbers.
+_NAMES = ["party", "source", "target"]
 _FROM_PLAN = ("protocol", "reveal", "estimator", "strength", "order")
 #: The types of JSON that stand for a column's; None is an undefined number.
 _IN_JSON: dict[Any, set[type]] = {float: {float, int, type(None)}, int: {int}, bool: {bool}}
@@ -121,9 +123,8 @@ def _parquet(pairs: pd.DataFrame) -> bytes:
     import pyarrow.parquet as pq
 
     columns = {name: pa.array(pairs[name], from_pandas=True) for name in pairs.columns}
-    names = [name for name, column in columns.items() if pa.types.is_string(column.type)]
     sink = io.BytesIO()
-    pq.write_table(pa.table(columns), sink, compression="zstd", use_dictionary=names)
+    pq.write_table(pa.table(columns), sink, compression="zstd", use_dictionary=_NAMES)
     return sink.getvalue()
 
 
@@ -208,18 +209,17 @@ def _read_parquet(data: bytes, copy: Copy, labels: Labels) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = ["party", "source", "target"]
-    with pq.ParquetFile(io.BytesIO(data), read_dictionary=names) as file:
+    with pq.ParquetFile(io.BytesIO(data), read_dictionary=_NAMES) as file:
         metadata, items = file.metadata, len(labels.sources) * len(labels.target)
         rows = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
         if rows != metadata.num_rows or not copy.pairs_match(rows, items):
             raise ValueError(f"the table of pairs has {rows:,} rows, and not each pair of its columns once")
         for field in file.schema_arrow:
-            is_of_kind = pa.types.is_dictionary if field.name in names else pa.types.is_float64
+            is_of_kind = pa.types.is_dictionary if field.name in _NAMES else pa.types.is_float64
             if not is_of_kind(field.type):
                 raise ValueError(f"the table of pairs has a column {field.name} of {field.type}")
         table: pd.DataFrame = file.read().to_pandas()
-    return table.astype(dict.fromkeys(names, object))
+    return table.astype(dict.fromkeys(_NAMES, object))
 
 
 def _checked_files(folder: Path, summary: Mapping[str, Any]) -> dict[str, bytes]:

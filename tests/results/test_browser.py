@@ -47,6 +47,7 @@ const filter = document.querySelector("input"); filter.value = "TARGET_1"; filte
 </script>"""
 
 
+@pytest.mark.long
 def test_the_printed_page_shows_what_a_click_would_open(tmp_path: Path) -> None:
     a, b = tables(120, 2, 200)
     html = report.render(computed({"A": a}, b))

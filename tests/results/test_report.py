@@ -64,10 +64,6 @@ def test_the_page_runs_its_own_script_alone_and_fetches_nothing() -> None:
     )
 
 
-def test_a_page_is_the_same_every_time() -> None:
-    assert report.render(synthetic()) == report.render(synthetic())
-
-
 # --- what it says --------------------------------------------------------------------------------------
 
 

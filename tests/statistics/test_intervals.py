@@ -136,7 +136,7 @@ def test_a_noisy_coefficient_beyond_all_reach_has_the_nearest_end() -> None:
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("noise", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("noise", [0.0, 4.0])
 @pytest.mark.parametrize("n", [50, 500])
 def test_intervals_cover_as_often_as_they_state(n: int, rho: float, noise: float) -> None:
     """Bivariate normal columns; noise in standard errors."""

@@ -11,13 +11,13 @@ from mpc_spearman.statistics import explained
 from mpc_spearman.statistics.explained import Directions
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.5, 3.0])
-@pytest.mark.parametrize(("n", "k"), [(60, 10), (500, 5), (500, 40)])
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+@pytest.mark.parametrize(("n", "k"), [(60, 10), (500, 40)])
 @pytest.mark.parametrize("kind", ["untied", "flag"])
 def test_the_test_has_the_size_that_it_says(n: int, k: int, noise: float, kind: str) -> None:
     """Independent columns: p ≤ α about as often as α; `noise` is in standard errors."""
     rng, times = np.random.default_rng([n, k, int(2 * noise), kind == "flag"]), 4000
-    x = np.linalg.qr(rng.normal(size=(n, k)) - 0)[0]
+    x = rng.normal(size=(n, k))
     x = np.linalg.qr(x - x.mean(axis=0))[0]
     y = np.arange(n) - (n - 1) / 2 if kind == "untied" else (np.arange(n) < n // 5) - (n // 5) / n
     drawn = rng.permuted(np.tile(y / np.linalg.norm(y), (times, 1)), axis=1)
