@@ -17,11 +17,11 @@ from support.processes import EVER
 
 
 @pytest.mark.parametrize("takes", [True, False], ids=["little", "nothing"])
-def test_at_the_end_a_peer_that_reads_no_byte_is_gone(takes: bool) -> None:
+def test_a_peer_that_reads_no_byte_at_the_end_is_lost(takes: bool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname())
         far, _ = listener.accept()
-    ours = Sockets({1: near}, {})
+    sockets = Sockets({1: near}, {})
 
     pauses = [time.monotonic()]
 
@@ -33,25 +33,25 @@ def test_at_the_end_a_peer_that_reads_no_byte_is_gone(takes: bool) -> None:
 
     reader = threading.Thread(target=take)
     with far, near:
-        ours.set_send_timeout(1.0)
+        sockets.set_send_timeout(1.0)
         if takes:
             reader.start()
             try:
-                ours.send(1, b"head", bytes(1 << 23))  # which takes more than a second
+                sockets.send(1, b"head", bytes(1 << 23))  # which takes more than a second
             except TimeoutError:
-                ours.close()
+                sockets.close()
                 reader.join()
                 # This machine was too busy for the reader.
                 assert max(after - before for before, after in pairwise(pauses)) > 0.2
-            ours.close()
+            sockets.close()
             reader.join()
         else:
             with pytest.raises(TimeoutError):
-                ours.send(1, b"head", bytes(1 << 26))  # more than the system holds
+                sockets.send(1, b"head", bytes(1 << 26))  # more than the system holds
 
 
 def test_the_coordinator_ends_when_the_others_have(meet: Callable[..., Meeting]) -> None:
-    """It could be done before its host has passed on the last of what the others say to each other."""
+    """Its host may still have to pass on the last bytes between the others."""
     run = meet(listen={})
     for member in PARTIES:
         run.come(member)

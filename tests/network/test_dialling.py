@@ -57,7 +57,7 @@ def test_a_name_of_several_addresses_is_dialled_until_one_answers() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
-def test_both_versions_of_ip(host: str) -> None:
+def test_a_party_listens_and_dials_by_both_versions_of_ip(host: str) -> None:
     try:
         listener = listen_at(Address(host, 0))
     except OSError as error:
@@ -69,7 +69,7 @@ def test_both_versions_of_ip(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "a..b"])
-def test_names_that_no_host_has(host: str) -> None:
+def test_a_name_that_no_host_has_is_an_error_with_a_reason(host: str) -> None:
     for attempt in (dial, lambda address, _: listen_at(address)):
         with pytest.raises(OSError, match=r"\w") as raised:
             attempt(Address(host, 1), 1.0)

@@ -78,7 +78,7 @@ def receive(connection: ssl.SSLSocket, size: int) -> int:
 
 
 def test_a_slow_reader_holds_up_no_other_pair(host: Host) -> None:
-    """One pair in each direction of which nobody reads; what is held of it is bounded."""
+    """Nobody reads what the slow pair sends; the host holds a bounded number of its bytes."""
     slow, _ = host.connect(2, 1), host.connect(1, 2)
     assert send_until_stuck(slow) < A_FEW
     for caller, to in ((3, 1), (3, 2)):

@@ -79,11 +79,9 @@ def test_all_learn_why_a_party_cannot_take_part_and_wait_for_it(meet: Meet, pati
     if not patient:
         assert {run.error(name).about for name in "CB"} == {("TableError", "A", "load")}
         return
-    for name in "CB":
-        eventually(lambda name=name: "A left: TableError in load; waiting for it again" in run.lines[name])
-        assert "salary" not in str(run.lines[name])
-    run.come(A)
-    assert_connected(run.wait("C", "B", "A"))
+    run.assert_printed("A left: TableError in load; waiting for it again", "C", "B")
+    assert "salary" not in str(run.lines["C"] + run.lines["B"])
+    run.assert_all_connect(A)
 
 
 @pytest.mark.parametrize("error", [PolicyError, ApprovalError])
@@ -108,8 +106,7 @@ def test_a_party_that_refused_and_comes_again_in_time_is_waited_for(meet: Meet) 
     eventually(lambda: hub._departures)
     run.come(A)
     run.wait_until_joined(A)
-    run.come(B)
-    assert_connected(run.wait("C", "B", "A"))
+    run.assert_all_connect(B)
 
 
 def test_a_coordinator_that_announces_the_end_too_early_is_ignored(meet: Meet) -> None:
@@ -142,8 +139,7 @@ def test_the_error_for_missing_parties_says_which_had_left_and_why(meet: Meet) -
     ) as missing:
         hub._wait_until(lambda: False, time.monotonic())
     assert missing.value.about == ("PartyMissing", "A", "connect")
-    run.come_all(A, B)
-    assert_connected(run.wait("C", "B", "A"))
+    run.assert_all_connect(A, B)
     assert not hub._departures
 
 
@@ -181,13 +177,12 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
     eventually(lambda: len(begun) == 3)
     hub: Any = run.sides["C"]
     hub._joined[lost]._connection.shutdown(socket.SHUT_RDWR)
-    others = [member.name for member in PARTIES if member is not lost]
-    line = f"{lost.name} left: PeerDied in connect; waiting for it again"
-    eventually(lambda: all(line in run.lines[name] for name in others))
+    remaining = [member.name for member in PARTIES if member is not lost]
+    run.assert_printed(f"{lost.name} left: PeerDied in connect; waiting for it again", *remaining)
     go_on.set()
     if ends:
         run.come(lost, "again")
-    met = run.wait(*others, "again" if ends else lost.name)
+    met = run.wait(*remaining, "again" if ends else lost.name)
     assert_connected({**met, lost.name: met["again"]} if ends else met)
     assert [len({attempt.token for attempt in attempts}) for attempts in (begun[:3], begun)] == [1, 2]
 
@@ -203,10 +198,9 @@ def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pyt
     description = {"version": "1", "plan": b._settings.plan, "address": None}
     frozen.sendall(json.dumps({"join": description}).encode() + b"\n")
     run.wait_until_joined(A)
-    began = time.monotonic()
-    run.come(A)
-    assert_connected(run.wait())
-    assert time.monotonic() - began > 0.9
+    start = time.monotonic()
+    run.assert_all_connect(A)
+    assert time.monotonic() - start > 0.9
     frozen.close()
     assert "A left: PeerTimeout in connect; waiting for it again" in run.lines["B"]
 
@@ -249,17 +243,12 @@ def test_a_party_with_another_plan_ends_and_may_join_again(meet: Meet, mistaken:
     assert type(error).__name__ == expected
     if "plan" in mistaken:
         assert 'reveal: "ranking" here, absent there' in str(error)
-    for name in "CB":
-        eventually(
-            lambda name=name: f"A left: {expected} in connect; waiting for it again" in run.lines[name]
-        )
-    run.come(A)
-    assert_connected(run.wait("C", "B", "A"))
+    run.assert_printed(f"A left: {expected} in connect; waiting for it again", "C", "B")
+    run.assert_all_connect(A)
 
 
 def test_a_second_process_that_comes_when_all_have_met_disturbs_nobody(meet: Meet) -> None:
     run = meet()
-    run.come_all()
-    assert_connected(run.wait())
+    run.assert_all_connect(C, B, A)
     run.come(A, "second", join_timeout=0.5)
     assert type(run.error("second")).__name__ == "PartyMissing"

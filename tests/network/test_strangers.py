@@ -25,7 +25,7 @@ from mpc_spearman.network.data_party import DataPartyMeeting
 from mpc_spearman.network.handshake import MOST_CALLERS, Answer, Greeting, Use, greet, network_of
 from mpc_spearman.network.tls import Closed
 from mpc_spearman.parties import Roster
-from support.meetings import KEYS, PARTIES, Meeting, assert_connected, tls
+from support.meetings import KEYS, PARTIES, Meeting, tls
 from support.memory_network import A, B, C
 from support.processes import EVER, eventually, resident
 
@@ -40,7 +40,7 @@ def knock(address: Address, first_bytes: bytes) -> socket.socket:
 
 
 @pytest.mark.parametrize("strangers", [40, pytest.param(1000, marks=pytest.mark.long)])
-def test_strangers_at_the_door_do_not_disturb_a_meeting(meet: Meet, strangers: int) -> None:
+def test_strangers_do_not_disturb_a_meeting(meet: Meet, strangers: int) -> None:
     run = meet()
     run.come_all(C, B)
     greeting = Greeting(Use.MEET).pack()
@@ -49,13 +49,12 @@ def test_strangers_at_the_door_do_not_disturb_a_meeting(meet: Meet, strangers: i
         first_bytes = [os.urandom(1 + i % 300), greeting, greeting[:-1], hello, b""]
         # Closes at once, with or without a reset; none waits for an answer.
         knock(run.address, first_bytes[i % 5]).close()
-    run.come(A)
-    assert_connected(run.wait())
+    run.assert_all_connect(A)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no caller's time be over, however long a test takes."""
+    """Give callers more time than a test takes."""
     monkeypatch.setattr(handshake, "CALLER_SECONDS", EVER)
 
 
@@ -73,8 +72,7 @@ def test_silent_strangers_delay_nobody_and_take_little_memory_and_few_threads(me
         # The threads of those that were dropped end a moment later.
         eventually(lambda: threading.active_count() - threads < MOST_CALLERS + 20)
         assert resident() - before < 20_000_000
-        run.come_all(B, A)
-        assert_connected(run.wait())
+        run.assert_all_connect(B, A)
 
 
 @pytest.mark.usefixtures("patient")
@@ -89,8 +87,7 @@ def test_a_flooding_host_keeps_out_no_party_at_another_address(meet: Meet) -> No
         greet(raw, tls(member.name), C, Greeting(Use.MEET)).close()
     for stranger in crowd:
         stranger.close()
-    run.come_all(B, A)
-    assert_connected(run.wait())
+    run.assert_all_connect(B, A)
 
 
 def test_a_party_that_sends_nothing_holds_two_connections_at_most(meet: Meet) -> None:
@@ -107,8 +104,7 @@ def test_a_party_that_sends_nothing_holds_two_connections_at_most(meet: Meet) ->
     for connection in connections:
         connection.close()
     eventually(lambda: all(control.over for control in hub._controls))
-    run.come_all(B, A)
-    assert_connected(run.wait())
+    run.assert_all_connect(B, A)
 
 
 @pytest.mark.parametrize(
@@ -160,10 +156,8 @@ def test_a_stranger_is_turned_away_and_a_meeting_goes_on(meet: Meet, knows: bool
     assert type(run.error("stranger")).__name__ == "UnknownKey"
     if knows:
         assert str(run.met["stranger"]) == f"C's plan lacks our key {stranger}"
-        line = "a connection was turned away: a caller's key is not in this plan"
-        eventually(lambda: line in run.lines["C"])
-    run.come(A)
-    assert_connected(run.wait("A", "B", "C"))
+        run.assert_printed("a connection was turned away: a caller's key is not in this plan", "C")
+    run.assert_all_connect(A)
 
 
 def test_a_party_is_identified_by_its_key_whatever_it_claims(meet: Meet) -> None:
@@ -173,13 +167,12 @@ def test_a_party_is_identified_by_its_key_whatever_it_claims(meet: Meet) -> None
     run.wait_until_joined(B)
     run.come(A, "posing", tls=tls("A", own=KEYS["B"]))
     assert type(run.error("posing")).__name__ == "HandshakeError"
-    run.come(A)
-    assert_connected(run.wait("A", "B", "C"))
+    run.assert_all_connect(A)
 
 
 @settings(max_examples=60)
 @given(st.binary(max_size=100))
-def test_any_answer_at_the_door_is_our_own_error(answer: bytes) -> None:
+def test_any_answer_to_a_greeting_is_our_own_error(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname(), EVER)
         far, _ = listener.accept()
@@ -268,10 +261,9 @@ def test_a_message_without_end_is_refused() -> None:
     assert "cannot parse" in str(lost[0])
 
 
-def test_an_attempt_takes_each_connection_once_and_none_that_is_direct_to_forward(meet: Meet) -> None:
+def test_an_attempt_takes_each_direct_connection_once(meet: Meet) -> None:
     run = meet()
-    run.come_all()
-    assert_connected(run.wait())
+    run.assert_all_connect(C, B, A)
     hub: Any = run.sides["C"]
     token = hub._attempt.token
     for greeting, answer in (
@@ -290,13 +282,12 @@ def test_an_attempt_takes_each_connection_once_and_none_that_is_direct_to_forwar
 
 def test_an_attempt_forwards_two_connections_of_a_pair_and_no_third(meet: Meet) -> None:
     run = meet(listen={})
-    run.come_all()
-    assert_connected(run.wait())
+    run.assert_all_connect(C, B, A)
     hub: Any = run.sides["C"]
     for caller, to in ((A, 1), (B, 2)):
         assert hub._attempt._answer_to(caller, Greeting(Use.FORWARD, to, hub._attempt.token)) is Answer.TAKEN
 
 
-def test_a_token_is_in_no_repr() -> None:
+def test_no_repr_shows_a_token() -> None:
     token = bytes(range(16))
     assert repr(token) not in repr(Greeting(Use.SEND, 0, token))

@@ -82,7 +82,7 @@ def meet(server: End, client: End) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("expected", [None, A], ids=["any party", "one party"])
-def test_two_parties_meet_under_tls_1_3_and_know_each_other(expected: Party | None) -> None:
+def test_two_parties_connect_by_tls_1_3_and_know_each_other(expected: Party | None) -> None:
     at_server, at_client = meet(answering(tls("C"), expected), calling(tls("A"), C))
     assert at_server[:2] == (A, b"hello")
     assert at_client[:2] == (C, b"hello")
@@ -145,7 +145,7 @@ def test_a_stranger_is_refused_at_both_ends_and_its_key_named() -> None:
 
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_another_partys_key_is_refused(side: str) -> None:
-    """B is a party of this plan, and yet nobody but B: at a dialled host, and inside what C forwards."""
+    """B's key is only B's, at a host that was dialled, and inside a forwarded connection."""
     if side == "server":
         expected, (error, _) = A, meet(answering(tls("C"), A), calling(tls("B"), C))
     else:
@@ -161,7 +161,7 @@ def test_a_listener_does_not_take_its_own_key() -> None:
 
 
 def forged(signer: Identity, shown: Identity) -> bytes:
-    """A leaf by the key of a party, for another key and in whatever name."""
+    """Return a certificate for a key, signed by another one, in the name of A."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "A")])
     issuer = x509.load_der_x509_certificate(anchor(signer.public)).subject
     return (
@@ -193,7 +193,7 @@ def test_a_leaf_counts_only_with_a_partys_key_and_signature(
         assert type(at_server) is UnknownKey
 
 
-def test_a_client_without_a_certificate() -> None:
+def test_a_client_without_a_certificate_is_refused() -> None:
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
 
@@ -208,7 +208,7 @@ def test_a_client_without_a_certificate() -> None:
 
 @pytest.mark.parametrize("role", ["server", "client"])
 @pytest.mark.parametrize("data", [b"\x01" * 64, b"GET / HTTP/1.1\r\n\r\n", b"SPRM" + bytes(60), b""])
-def test_a_peer_in_plaintext_and_one_that_closes_at_once(role: str, data: bytes) -> None:
+def test_a_peer_without_tls_or_that_closes_is_named_so(role: str, data: bytes) -> None:
     def plain(raw: socket.socket) -> None:
         raw.sendall(data)
         with suppress(OSError):
@@ -279,7 +279,7 @@ def earlier(party: Tls, protocol: int, trusted: list[bytes]) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("role", ["server", "client"])
-def test_a_peer_of_tls_1_2_only(role: str) -> None:
+def test_a_peer_with_tls_1_2_only_is_refused(role: str) -> None:
     old = tls("C" if role == "server" else "A")
     old._context = partial(earlier, old)  # type: ignore[method-assign]
     old.server = old._context(ssl.PROTOCOL_TLS_SERVER, [KEYS["A"].public])

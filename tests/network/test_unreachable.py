@@ -16,7 +16,6 @@ from mpc_spearman.network.attempt import Attempt
 from mpc_spearman.network.control import Control
 from mpc_spearman.parties import Party
 from support import meetings, relay
-from support.meetings import assert_connected
 from support.memory_network import A, B, C
 from support.processes import EVER, eventually
 
@@ -42,9 +41,8 @@ def test_a_party_that_cannot_be_reached_stops_and_may_come_again(meet: Meet) -> 
     assert error.about == ("Unreachable", "B", "connect")
     assert str(error).startswith("A (source) cannot reach B (target) at 127.0.0.1:9")
     assert "lost" not in str(error)
-    eventually(lambda: "B left: Unreachable in connect; waiting for it again" in run.lines["A"])
-    run.come(B)
-    assert_connected(run.wait("C", "B", "A"))
+    run.assert_printed("B left: Unreachable in connect; waiting for it again", "A")
+    run.assert_all_connect(B)
 
 
 @pytest.fixture
@@ -70,8 +68,7 @@ def test_a_party_that_reaches_the_coordinator_only_once_ends(cut: meetings.Meeti
     assert type(error) is Unreachable
     assert str(error).startswith("A (source) cannot reach C (coordinator)")
     assert "an earlier connection to it worked" in str(error)
-    cut.come(A)
-    assert_connected(cut.wait("C", "B", "A"))
+    cut.assert_all_connect(A)
 
 
 def test_a_coordinator_that_stops_while_a_party_dials_it_says_why(

@@ -1,4 +1,4 @@
-"""What a coordinator's host forwards: recorded, cut off, or attacked. Hooks, as in faults.py."""
+"""Hooks, as in faults.py, that record, cut off or attack what a coordinator's host forwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.faults import Role, entering, wait_for
 
 
 class _Recorded(ssl.SSLSocket):
-    """A connection with the coordinator, what arrives over which is also written to a file."""
+    """A connection with the coordinator that also writes the bytes that arrive to a file."""
 
     into: Path
 
@@ -35,7 +35,7 @@ class _Recorded(ssl.SSLSocket):
 
 
 def _at_the_install(change: Callable[[int, int, Any], bool]) -> None:
-    """See each connection that is to be forwarded; where `change` says so it is not."""
+    """Call `change` with each connection that is to be forwarded; forward it only if that returns True."""
     install = Forwarding.install
 
     def changed(self: Forwarding, caller: int, to: int, connection: Any) -> None:
@@ -55,7 +55,7 @@ def recorded(
     phase: str,
     until: str,
 ) -> Result:
-    """Write down what is forwarded, by who sends it: ``CALLER-TO-NUMBER`` in a folder; and this process.
+    """Write forwarded bytes to files ``CALLER-TO-NUMBER`` in a folder, and this process's number beside them.
 
     In a phase it waits for a file.
     """
@@ -76,7 +76,7 @@ def recorded(
 
 
 def logging_keys(role: Role, run: Run, frame: Any, *, happens: Callable[[], None], file: str) -> Result:
-    """Write down the secrets of all connections that this role makes."""
+    """Write the TLS secrets of all connections that this role makes to a file."""
     make_context = Tls._context
 
     def logged(self: Tls, protocol: int, trusted: Any) -> ssl.SSLContext:
@@ -90,7 +90,7 @@ def logging_keys(role: Role, run: Run, frame: Any, *, happens: Callable[[], None
 
 
 def impersonating(role: Role, run: Run, frame: Any, *, happens: Callable[[], None]) -> Result:
-    """Be the other end of what should be forwarded, with this party's own key."""
+    """Pose as the other end of each forwarded connection, with this party's key."""
     plan, roster = run.plan, run.roster
     identity = Identity.read(plan.party("C").key, "key")
     # It knows both parties' public keys, and neither's private one.
@@ -115,7 +115,7 @@ def impersonating(role: Role, run: Run, frame: Any, *, happens: Callable[[], Non
 
 
 def cut_off(role: Role, run: Run, frame: Any, *, happens: Callable[[], None], phase: str) -> Result:
-    """End all that is forwarded when this role enters a phase."""
+    """End all forwarded connections when this role enters a phase."""
     connections: list[Any] = []
 
     def keep(caller: int, to: int, connection: Any) -> bool:

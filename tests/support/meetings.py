@@ -45,7 +45,7 @@ class Connected:
 
 
 class Meeting:
-    """Three parties in threads of this process; `listen` is where parties are dialled directly."""
+    """A meeting of parties in threads of this process; `listen` is where each of them listens."""
 
     def __init__(self, timeout: float = 30.0, listen: Mapping[Party, Address] = LISTEN) -> None:
         self._timeout, self._listen = timeout, listen
@@ -77,7 +77,7 @@ class Meeting:
         coordinator: type[CoordinatorMeeting] = CoordinatorMeeting,
         **settings: Any,
     ) -> CoordinatorMeeting | DataPartyMeeting:
-        """Start a process of a party, with a `label` if it has several; `where` the coordinator is."""
+        """Start a process of a party, with a `label` if it has several; `where` is the coordinator."""
         label = label or member.name
         connected: list[Connected] = []
         plan = json.dumps({"parties": len(parties)}, separators=(",", ":"))
@@ -118,7 +118,7 @@ class Meeting:
             self.come(member, **settings)
 
     def wait_until_joined(self, member: Party) -> None:
-        """Wait until a party has joined: one that joins later hears only who is missing then."""
+        """Wait until a party has joined, and thus gets all later messages."""
         hub: Any = self.sides["C"]
         eventually(lambda: member in hub._joined)
 
@@ -132,6 +132,16 @@ class Meeting:
     def error(self, label: str) -> Any:
         """Wait for a process, and return its error."""
         return self.wait(label)[label]
+
+    def assert_all_connect(self, *members: Party) -> None:
+        """Start these parties; all three connect."""
+        for member in members:
+            self.come(member)
+        assert_connected(self.wait("C", "B", "A"))
+
+    def assert_printed(self, line: str, *labels: str) -> None:
+        """Wait until each of these processes has printed a line."""
+        eventually(lambda: all(line in self.lines[label] for label in labels))
 
     def close(self) -> None:
         self.wait()

@@ -1,4 +1,4 @@
-"""Wires in memory, to listen at and to tamper with, and links of three parties over them."""
+"""Wires in memory, which tests can read and change, and links of three parties over them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Wire:
     def send(self, data: bytes) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self.mute or self._closed or len(self._buffer) < self._capacity)
-            if self._closed:  # also where it is mute: or who has ended would send keep-alives for ever
+            if self._closed:  # also if it is mute: otherwise the sender would send keep-alives for ever
                 raise ConnectionResetError("closed by the peer")
             if self.mute:
                 return
@@ -53,14 +53,14 @@ class Wire:
             return memoryview(data)
 
     def end(self, *, closed: bool) -> None:
-        """Close it, once all is read that is on the way; or only carry nothing from now on."""
+        """Close the wire once all sent bytes have been read; if not `closed`, carry no more bytes."""
         with self._changed:
             self._closed, self.mute = self._closed or closed, self.mute or not closed
             self._changed.notify_all()
 
 
 class Wires(dict[tuple[int, int], Wire]):
-    """The wires of a run, by the numbers of who sends and who receives."""
+    """The wires of a run, by the numbers of the sender and the receiver."""
 
     def __init__(self, parties: int, capacity: int = 1 << 20) -> None:
         super().__init__({ends: Wire(capacity) for ends in permutations(range(parties), 2)})
@@ -69,7 +69,7 @@ class Wires(dict[tuple[int, int], Wire]):
         return Transport(self, number)
 
     def cut(self, number: int) -> None:
-        """End a party's wires, as its end does."""
+        """End a party's wires, as the end of its process does."""
         for (sender, receiver), wire in self.items():
             if number in (sender, receiver):
                 wire.end(closed=sender == number)
@@ -105,8 +105,8 @@ HELLO: dict[str, Any] = dict.fromkeys(("public_key", "nonce"), bytes(32))
 class Network:
     """Links of all three parties over wires in memory.
 
-    Who has had nothing to send for `keepalive` seconds says that it is there. Of parties that are `silent`
-    wires carry nothing; `capacity` is how many bytes one holds before a send waits.
+    A party that has nothing to send for `keepalive` seconds sends a keep-alive. Wires carry nothing from
+    `silent` parties; `capacity` is how many bytes a wire holds before a send waits.
     """
 
     def __init__(

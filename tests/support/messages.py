@@ -1,4 +1,4 @@
-"""Messages of all kinds, as plans allow them, for properties of what reads them."""
+"""Strategies that make messages of all kinds, as plans allow them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def value_of(field: Field, dimensions: dict[str, int]) -> st.SearchStrategy[Any]
 
 @st.composite
 def messages(draw: st.DrawFn, fields: tuple[Field, ...] = tuple(TYPES)) -> tuple[Any, ...]:
-    """Fields, dimensions, and a value for every field."""
+    """Draw fields, dimensions, and a value for every field."""
     dimensions = draw(DIMENSIONS)
     return fields, dimensions, {f.name: draw(value_of(f, dimensions), label=f.name) for f in fields}
 

@@ -130,7 +130,7 @@ def test_a_passed_on_error_names_the_party_where_it_began(
 
 @pytest.mark.parametrize("first", [A, B])
 def test_a_reason_for_stopping_comes_before_a_lost_connection(first: Party, make: Make) -> None:
-    """Whichever of the two is known first."""
+    """In whichever order a party learns of the two."""
     network = make()
     links = network.links[C]
     steps = {A: lambda: network.links[A].abort(TableError("x")), B: lambda: network.cut(B)}
@@ -144,7 +144,9 @@ def test_a_reason_for_stopping_comes_before_a_lost_connection(first: Party, make
 @pytest.mark.parametrize(
     "values", [("Oops", "A", "load"), ("TableError", "D", "load"), ("TableError", "A", "lunch")]
 )
-def test_an_abort_that_makes_no_sense(make: Make, values: tuple[str, str, str]) -> None:
+def test_an_abort_with_an_unknown_error_party_or_phase_is_refused(
+    make: Make, values: tuple[str, str, str]
+) -> None:
     network = make()
     abort = VIEW.fields(PLAN, Kind.ABORT, A.role, C.role)
     assert abort is not None
@@ -154,7 +156,7 @@ def test_an_abort_that_makes_no_sense(make: Make, values: tuple[str, str, str]) 
         network.links[C].receive(A, Kind.SHAPE)
 
 
-def test_an_abort_is_not_held_up_by_a_peer_that_is_gone(make: Make) -> None:
+def test_a_peer_that_is_gone_does_not_delay_a_notice(make: Make) -> None:
     network = make(abort_seconds=EVER)
     network.cut(B)
     eventually(lambda: network.links[A]._channels[B].failure is not None)
@@ -179,7 +181,7 @@ def test_links_of_parties_that_have_stopped_keep_no_thread(make: Make) -> None:
     eventually(lambda: set(threading.enumerate()) <= before)
 
 
-def test_another_partys_end_stops_a_wait_at_once(make: Make) -> None:
+def test_an_abort_ends_a_wait_for_another_party_at_once(make: Make) -> None:
     network = make(abort_seconds=EVER)
     network.links[A].abort(TableError("x"))
     with pytest.raises(PeerFailed):

@@ -37,7 +37,7 @@ def test_a_message_crosses_and_is_counted_alike_at_both_ends(make: Make) -> None
 # ---- what does not
 
 
-def test_another_kind_than_the_one_waited_for(make: Make) -> None:
+def test_a_message_of_an_unexpected_kind_is_refused(make: Make) -> None:
     network = make()
     network.links[A].send(C, Kind.SHAPE, SHAPE)
     problem = r"A \(source\) sent SHAPE while C \(coordinator\) waited for FAREWELL in phase connect"
@@ -71,7 +71,7 @@ def test_another_kind_than_the_one_waited_for(make: Make) -> None:
 def test_a_bad_header_is_refused_before_the_payload_is_read(make: Make, header: bytes, problem: str) -> None:
     network = make()
     network.wire(A, C).send(header)
-    # Also where another peer is waited for.
+    # Also while C waits for another peer.
     with pytest.raises(ProtocolViolation) as raised:
         network.links[C].receive(B, Kind.SHAPE)
     text = str(raised.value)
@@ -81,7 +81,7 @@ def test_a_bad_header_is_refused_before_the_payload_is_read(make: Make, header: 
     assert network.wire(A, C).largest_request == HEADER
 
 
-def test_what_the_table_does_not_list_is_not_even_sent(make: Make) -> None:
+def test_a_message_that_the_table_does_not_list_is_not_sent(make: Make) -> None:
     network = make()
     with pytest.raises(ProtocolViolation, match="is not in the view table"):
         network.links[A].send(

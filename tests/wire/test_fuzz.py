@@ -56,7 +56,7 @@ def mutated(data: bytes, mutations: list[tuple[str, float, bytes]]) -> bytes:
 
 @cache
 def forms(row: Row) -> list[tuple[Field, ...]]:
-    """All that a message can be, over all plans."""
+    """Return the fields that a message can have under any plan."""
     return sorted(set().union(*(sent_of(row, plan) for plan in PLANS)), key=repr)
 
 
@@ -82,21 +82,21 @@ def test_messages_are_decoded_and_other_bytes_refused_in_little_memory(row: Row,
 
 
 class Tape:
-    """A transport that has one string of bytes to receive, and says how much it was asked for at once."""
+    """A transport with a fixed string of bytes to receive; `largest` is the most that was asked for."""
 
     def __init__(self, data: bytes) -> None:
-        self._data, self._at, self.largest = data, 0, 0
+        self._data, self._offset, self.largest = data, 0, 0
 
     def send(self, rank: int, header: bytes, payload: bytes) -> None:
         raise AssertionError
 
     def receive(self, rank: int, size: int, on_arrival: Callable[[], None]) -> memoryview:
         self.largest = max(self.largest, size)
-        if self._at + size > len(self._data):
+        if self._offset + size > len(self._data):
             raise ConnectionResetError("closed by the peer")
-        self._at += size
+        self._offset += size
         on_arrival()
-        return memoryview(self._data)[self._at - size : self._at]
+        return memoryview(self._data)[self._offset - size : self._offset]
 
     def set_send_timeout(self, seconds: float) -> None:
         pass
@@ -106,7 +106,7 @@ class Tape:
 
 
 def stream() -> bytes:
-    """What A sends C, as far as it goes here: a message of many kinds, the right way."""
+    """Return valid frames of several kinds from A to C."""
     parts = []
     sent: list[tuple[Kind, dict[str, Any]]] = [
         (Kind.HELLO, HELLO),
@@ -167,7 +167,7 @@ def test_any_stream_ends_a_link_with_our_own_error(link: Channel, examples: int)
 
 @settings(max_examples=300)
 @given(st.binary(min_size=HEADER, max_size=HEADER), st.integers(0, 2**64 - 1))
-def test_a_header_of_any_length_and_number(raw: bytes, number: int) -> None:
+def test_any_header_is_read_exactly_or_refused(raw: bytes, number: int) -> None:
     due = b"MS\x01\x03" + raw[4:8] + number.to_bytes(8, "big") + raw[16:]
     for candidate in (raw, b"MS\x01" + raw[3:], due):
         with suppress(ProtocolViolation):

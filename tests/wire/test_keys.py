@@ -43,7 +43,7 @@ def pair(me=A, peer=B, my_key=A_PRIVATE, peers_key=B_PRIVATE, run=RUN, plan=PLAN
 # ---- the reimplementation itself, against published vectors ----
 
 
-def test_hkdf_of_the_transcript_is_that_of_the_rfc():
+def test_the_reimplemented_hkdf_agrees_with_the_rfc():
     # RFC 5869, appendix A.3, without its info: the first 32 bytes of the output
     expected = "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d"
     assert hkdf(b"\x0b" * 22, b"").hex() == expected
@@ -101,7 +101,7 @@ def test_a_subkey_is_issued_once():
             key.subkey(Purpose.MASK, "A")
 
 
-def test_a_confirmation_is_of_one_direction_and_of_both_hellos():
+def test_a_confirmation_depends_on_its_direction_and_both_hellos():
     hellos, changed_hellos = (b"of A", b"of B"), (b"of A", b"of b")
     sent = pair().confirmation(A, B, hellos)
     key = subkey(SECRET, "confirm", "A", run=RUN, plan=PLAN, ends=ENDS)
@@ -150,7 +150,7 @@ shapes = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 40)), max_size=6)
 
 
 @given(shapes)
-def test_a_stream_is_aes_of_a_counter_whatever_it_is_cut_into(parts):
+def test_a_stream_is_aes_in_counter_mode_in_parts_of_any_size(parts):
     stream, reference = Stream(KEY), Keystream(KEY)
     for shape in parts:
         drawn = stream.ring(shape)
@@ -172,7 +172,7 @@ def test_a_permutation_sorts_the_streams_keys(n):
 
 
 class Drawn(Stream):
-    """A stream of these values."""
+    """A stream that returns the given values."""
 
     def __init__(self, *draws: list[int]) -> None:
         super().__init__(KEY)

@@ -20,8 +20,8 @@ from support.processes import EVER, eventually
 # ---- keep-alives and silence
 
 
-def unheard(network: Network, member: Party) -> None:
-    """Let a party have heard nothing of A for longer than any time-out: its links look once a second."""
+def silence_a(network: Network, member: Party) -> None:
+    """Make a party's link with A silent for longer than any time-out; links check this once a second."""
     network.links[member]._channels[A]._last_arrival = float("-inf")
 
 
@@ -45,7 +45,7 @@ def test_a_computing_party_sends_keep_alives_that_are_metered_apart(make: Make) 
 
 def test_a_silent_peer_is_named_with_the_waiting_party_and_phase(make: Make) -> None:
     network = make(silent=(A,))
-    unheard(network, C)
+    silence_a(network, C)
     with network.meters[C].phase("agree"), pytest.raises(PeerTimeout) as raised:
         network.links[C].receive(A, Kind.SHAPE)
     assert str(raised.value) == (
@@ -55,10 +55,10 @@ def test_a_silent_peer_is_named_with_the_waiting_party_and_phase(make: Make) -> 
     assert raised.value.about == ("PeerTimeout", "A", "agree")
 
 
-def test_a_silent_peer_ends_also_the_wait_for_another_and_a_computation(make: Make) -> None:
+def test_a_silent_peer_ends_waits_for_others_and_computations(make: Make) -> None:
     network = make(silent=(A,))
-    unheard(network, C)
-    unheard(network, B)
+    silence_a(network, C)
+    silence_a(network, B)
     with pytest.raises(
         PeerTimeout, match=r"^A \(source\) sent nothing .* waiting for SHAPE from B \(target\)"
     ):
@@ -88,7 +88,7 @@ def test_a_flood_of_frames_is_bounded_and_causes_no_time_out(make: Make) -> None
     thread.start()
     channel = network.links[C]._channels[A]
     eventually(lambda: channel._queue_full)
-    unheard(network, C)
+    silence_a(network, C)
     time.sleep(1.5)
     assert len(channel._inbox) == MAX_QUEUED
     assert sent < MAX_QUEUED + 10  # the sender is held up as well
@@ -100,7 +100,7 @@ def test_a_flood_of_frames_is_bounded_and_causes_no_time_out(make: Make) -> None
     assert sent == MAX_QUEUED * 3
 
 
-def test_frames_that_wait_take_no_more_than_the_longest_frame_may(make: Make) -> None:
+def test_waiting_frames_take_no_more_memory_than_the_longest_frame(make: Make) -> None:
     channel = make().links[C]._channels[A]
     half = Header(Kind.SHARE, 0, 0, MAX_PAYLOAD // 2), memoryview(b"")
     for has_space in (True, True, False):
@@ -197,7 +197,7 @@ def all_close(network: Network) -> None:
         assert not end.is_alive()
 
 
-def test_farewell_ends_all_threads_and_what_closes_later_is_no_failure(make: Make) -> None:
+def test_a_connection_that_closes_after_the_farewells_is_no_failure(make: Make) -> None:
     before = set(threading.enumerate())
     network = make()
     all_close(network)
@@ -216,7 +216,7 @@ def test_a_peer_may_leave_after_its_farewell_while_others_work(make: Make) -> No
     channel = network.links[C]._channels[A]
     eventually(lambda: len(channel._inbox) == 1)
     network.wire(C, A).end(closed=True)
-    unheard(network, C)
+    silence_a(network, C)
     eventually(lambda: not any(thread.is_alive() for thread in channel._threads))
     time.sleep(1.5)
     network.links[B].send(C, Kind.FAREWELL, {"signature": bytes(64)})
@@ -224,7 +224,7 @@ def test_a_peer_may_leave_after_its_farewell_while_others_work(make: Make) -> No
     network.links[C].close()
 
 
-def test_nobody_leaves_before_all_have_said_farewell(make: Make) -> None:
+def test_nobody_leaves_before_all_have_sent_a_farewell(make: Make) -> None:
     network = make()
     leaving = threading.Thread(target=network.links[A].close, daemon=True)
     leaving.start()
@@ -250,10 +250,10 @@ def test_a_peer_without_a_farewell_does_not_delay_others_for_ever(make: Make) ->
     network.links[C].check()  # it has had A's farewell
 
 
-def test_who_falls_silent_before_its_farewell_is_lost(make: Make) -> None:
+def test_a_peer_that_is_silent_before_its_farewell_is_lost(make: Make) -> None:
     network = make(silent=(A,))
     network.links[B].send(C, Kind.FAREWELL, {"signature": bytes(64)})
-    threading.Timer(0.3, unheard, (network, C)).start()
+    threading.Timer(0.3, silence_a, (network, C)).start()
     with pytest.raises(PeerTimeout) as raised:
         network.links[C].close()
     assert raised.value.about == ("PeerTimeout", "A", "connect")

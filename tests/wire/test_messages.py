@@ -39,13 +39,13 @@ def text(raw: bytes) -> memoryview:
 
 @pytest.mark.parametrize("raw", [b"\xff", b"caf\xe9", b"\xc0\x80", b"\xed\xa0\x80", b"\xe2\x82"])
 @pytest.mark.parametrize("field", [Field("t", "text"), Field("t", "texts", (1,))])
-def test_bad_utf8(field: Field, raw: bytes) -> None:
+def test_text_that_is_not_utf_8_is_refused(field: Field, raw: bytes) -> None:
     with pytest.raises(ProtocolViolation, match="field 't' is not UTF-8"):
         decode([field], {}, text(raw))
 
 
 @pytest.mark.parametrize("flag", [2, 128, 255])
-def test_bad_flag(flag: int) -> None:
+def test_a_flag_other_than_0_and_1_is_refused(flag: int) -> None:
     with pytest.raises(ProtocolViolation, match="neither 0 nor 1"):
         decode([Field("f", "flags", (3,))], {}, memoryview(bytes([0, flag, 1])))
 
@@ -75,7 +75,7 @@ def test_a_huge_agreed_size_takes_no_memory(kind: Any) -> None:
 
 
 def allocated(field: Field, dimensions: dict[str, int], payload: memoryview, problem: str) -> int:
-    """Peak bytes allocated while a payload is refused."""
+    """Return how many bytes are allocated at most while a payload is refused."""
     tracemalloc.start()
     try:
         with pytest.raises(ProtocolViolation, match=problem):
@@ -129,7 +129,7 @@ def test_unknown_dimensions_allow_no_more_than_a_frame() -> None:
     assert largest([], {}) == 0
 
 
-def test_sources_exchange_nothing_but_what_everyone_does() -> None:
+def test_sources_exchange_only_messages_that_all_exchange() -> None:
     common = {Kind.KEEPALIVE, Kind.ABORT, Kind.HELLO, Kind.CONFIRM, Kind.SHAPE, Kind.COLUMNS, Kind.FAREWELL}
     for plan in PLANS:
         allowed = {k for k in Kind if VIEW.fields(plan, k, Role.SOURCE, Role.SOURCE) is not None}

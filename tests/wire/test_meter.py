@@ -13,7 +13,7 @@ from support.processes import resident
 
 
 class Clock:
-    """A clock that goes on when told."""
+    """A clock that `spend` advances."""
 
     def __init__(self) -> None:
         self.now = 1000.0
