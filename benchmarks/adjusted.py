@@ -72,11 +72,12 @@ def pvalues_of_tables(kind: str, n: int, rng: np.random.Generator) -> list[Float
         ranks = rank_columns([*(KINDS[kind](age, sex, rng) for _ in range(COLUMNS)), age, sex])
         raw, residuals = ranks.first(COLUMNS), adjusted(ranks, 2)
         stated = level.statements(residuals, role, np.ones(COLUMNS))
-        fitted = np.full(COLUMNS, stated.fitted)
         raw_units.append(measuring.unit_vectors(raw))
         residual_units.append(measuring.unit_vectors(residuals))
         of_raw.append(Columns.of(raw))
-        of_residuals.append(replace(Columns.of(residuals), unequal=stated.unequal, fitted=fitted))
+        of_residuals.append(
+            replace(Columns.of(residuals), unequal=stated.columns.unequal, fitted=stated.columns.fitted)
+        )
         scales.append(level.grid(role, "ranges", n, COLUMNS, stated.defined).scales(stated.vectors))
 
     def tested(rho: Floats, source: Columns, target: Columns, noise: Floats | float = 0.0) -> Floats:

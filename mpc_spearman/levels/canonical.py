@@ -65,8 +65,8 @@ class Canonical(Explained):
 
     def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute the singular values of Z; NaN if no columns can give Z."""
-        s, kept = self._noise(shapes)[:, 0], self._kept(shapes)
-        singular = np.full((len(kept), shapes.m_target), math.nan)
+        s, directions = self._noise(shapes)[:, 0], self._directions(shapes)
+        singular = np.full((len(directions), shapes.m_target), math.nan)
         for row, z in zip(singular, self._products(opened, shapes), strict=True):
             if not np.isnan(z).any():
                 row[: min(z.shape)] = np.linalg.svd(z, compute_uv=False)
@@ -75,7 +75,7 @@ class Canonical(Explained):
         return {
             "canonical": rounded if self.noisy else np.clip(rounded, 0.0, 1.0),
             "canonical_noise": s,
-            "kept": kept,
+            "kept": directions,
             "kept_target": np.array([self._target_vectors(shapes)]),
             **{name: values[:, 0] for name, values in self._for_tests(shapes).items()},
         }

@@ -238,13 +238,14 @@ class Coefficients(Level):
         }
 
     def warnings(self, numbers: Numbers, shapes: Shapes) -> list[str]:
-        plan, n, rho, both = self.plan, shapes.n, numbers["coefficients"], numbers["estimators"]
+        plan, n, rho = self.plan, shapes.n, numbers["coefficients"]
+        corrected, paper = numbers["estimators"].T
         described, eq2 = shapes.descriptions, plan.estimator == "paper"
         mean, mean_abs = (estimators.strengths(rho, how)[0] for how in ("mean", "mean_abs"))
         names, owners = described.target.names, [*plan.parties.sources, plan.parties.target]
         sides = zip(owners, [*described.sources, described.target], strict=True)
         return [
-            *(result_warnings.eq2(names, both[:, 0], both[:, 1], plan.order) if eq2 else ()),
+            *(result_warnings.eq2(names, corrected, paper, plan.order) if eq2 else ()),
             *(
                 line
                 for owner, side in sides
@@ -414,18 +415,18 @@ class Coefficients(Level):
 
     def deviations(self, shapes: Shapes) -> Floats:
         """Return the standard deviation of the noise that every coefficient needs, (m_A, m_B)."""
-        plan, others = self.plan, None
+        plan, count = self.plan, None
         if plan.privacy.unit == "value":
-            others = noise.numbers_of_a_value(plan, shapes.m_sources, shapes.m_target)
+            count = noise.numbers_of_a_value(plan, shapes.m_sources, shapes.m_target)
         target = shapes.of_multiplied(shapes.target)
         if not self.adds_to_inputs(shapes.target):
             sources = stack_scales(map(shapes.of_multiplied, shapes.features))
-            return deviations(sources, target, plan.privacy.loss, others)
+            return deviations(sources, target, plan.privacy.loss, count)
         # An exchange at a source changes its own products alone.
         s = np.zeros((shapes.m_sources, shapes.m_target))
         for source in self._covered(shapes):
             widths = shapes.of_multiplied(source)
-            s[shapes.rows(source)] = deviations(widths, target, plan.privacy.loss, others)
+            s[shapes.rows(source)] = deviations(widths, target, plan.privacy.loss, count)
         return s
 
     def of_source(self, numbers: Numbers, source: Party, shapes: Shapes) -> Numbers:

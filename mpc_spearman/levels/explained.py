@@ -281,14 +281,14 @@ class Explained(Level):
             products = max(shapes.defined[source] for source in shapes.features) * self._in_one_test(shapes)
         else:
             n, features = shapes.n, len(stated.constant)
-            others = shapes.m_target if role is Role.SOURCE else max(shapes.features.values())
-            width = 2 * math.sqrt(min(0.5, 3 * others / n))
+            columns = shapes.m_target if role is Role.SOURCE else max(shapes.features.values())
+            width = 2 * math.sqrt(min(0.5, 3 * columns / n))
             if (Role.SOURCE if role is Role.TARGET else Role.TARGET) not in self.whitening_roles:
-                width, others = untied_range(n) * math.sqrt(others), 1
+                width, columns = untied_range(n) * math.sqrt(columns), 1
             stated_scales = self.grid(role, "ranges", n, features, stated.defined).scales(stated.vectors)
             s = deviations(Scales(np.array([width])), stated_scales, self.plan.privacy.loss)[0]
             s = s * math.sqrt(len(shapes.features))
-            products = others * (stated.defined if role in self.whitening_roles else 1)
+            products = columns * (stated.defined if role in self.whitening_roles else 1)
         noise = np.broadcast_to(math.sqrt(2 * products) * 2 * np.square(s), len(stated.constant))
         error = math.sqrt(2 * products) / shapes.n
         most = float(np.median(noise)) + error
@@ -302,7 +302,7 @@ class Explained(Level):
 
     def conclude(self, opened: NDArray[Any], shapes: Shapes) -> Numbers:
         """Compute R² from Z; NaN for a constant target column, and where no columns can give Z."""
-        s, k = self._noise(shapes), self._kept(shapes)[:, None]
+        s, k = self._noise(shapes), self._directions(shapes)[:, None]
         r2 = np.array([np.square(z).sum(axis=0) for z in self._products(opened, shapes)])
         r2 = r2.astype(np.float64) - k * np.square(s)
         r2[:, list(shapes.descriptions.target.constant)] = math.nan
@@ -315,7 +315,7 @@ class Explained(Level):
             **self._for_tests(shapes),
         }
 
-    def _kept(self, shapes: Shapes) -> Ints:
+    def _directions(self, shapes: Shapes) -> Ints:
         """Return k of each source, (sources,)."""
         return np.array([shapes.defined[source] for source in shapes.features])
 
@@ -333,7 +333,7 @@ class Explained(Level):
         """
         encoding, count = self.encoding(shapes), self._target_vectors(shapes)
         unit, s = encoding.unit, self._noise(shapes)
-        for source, k, noise in zip(shapes.features, self._kept(shapes), s, strict=True):
+        for source, k, noise in zip(shapes.features, self._directions(shapes), s, strict=True):
             bounds = [encoding.result_bound] * count
             if self.noisy:
                 ranges = np.broadcast_to(shapes.of_target.widths, count)
@@ -364,7 +364,7 @@ class Explained(Level):
             (of_target,) = (
                 shapes.kurtosis[owner] for owner in shapes.kurtosis if owner not in shapes.features
             )
-            k, in_one = self._kept(shapes)[:, None], self._in_one_test(shapes)
+            k, in_one = self._directions(shapes)[:, None], self._in_one_test(shapes)
             numbers["dispersion"] = explained.dispersion(of_sources, k, of_target, in_one, shapes.n)
         return numbers
 

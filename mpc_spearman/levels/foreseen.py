@@ -60,13 +60,13 @@ def foresee_columns(plan: Plan, stated: Statements, role: Role, shapes: Shapes) 
     It assumes that the other side's columns have no ties, and the largest diameter: their number.
     """
     n, pairs, is_source = shapes.n, passes_pairs(plan), role is Role.SOURCE
-    others, lengths = shapes.m_target if is_source else shapes.m_sources, (1.0, 1.0)
+    other_columns, lengths = shapes.m_target if is_source else shapes.m_sources, (1.0, 1.0)
     error, remedy = 1 / math.sqrt(n - 1), "Use fewer columns, or more rows"
     if plan.proofs:
-        noise = proved.foreseen(plan, n, stated.lengths, others)
+        noise = proved.foreseen(plan, n, stated.lengths, other_columns)
         return Foreseen.of_means("coefficients", noise, error, remedy)
     scales = column_grid(n, plan.estimator).scales(stated.vectors)
-    moving, other_scales = scales.widths > 0, Scales(np.array([untied_range(n)]), others)
+    moving, other_scales = scales.widths > 0, Scales(np.array([untied_range(n)]), other_columns)
     if pairs:
         remedy = "Grant strengths, use fewer columns, or agree on privacy.unit: value"
     elif is_source:
@@ -74,14 +74,14 @@ def foresee_columns(plan: Plan, stated: Statements, role: Role, shapes: Shapes) 
         scales, lengths = Scales(of_sum.widths / max(1, stated.defined)), (max(stated.length, 1 / n), 1.0)
         error *= lengths[0]
     else:  # of a mean of columns that are independent
-        width = min(untied_range(n), 2 * math.sqrt(2 * math.log(n) / (n * others)))
-        other_scales, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(others))
+        width = min(untied_range(n), 2 * math.sqrt(2 * math.log(n) / (n * other_columns)))
+        other_scales, lengths = Scales(np.array([width])), (1.0, 1 / math.sqrt(other_columns))
         error *= lengths[1]
     sides = (Role.SOURCE, Role.TARGET) if is_source else (Role.TARGET, Role.SOURCE)
     adding = sides[0] in plan.terms.on_inputs, sides[1] in plan.terms.on_inputs
-    of_value = others if plan.privacy.unit == "value" else None
+    of_value = other_columns if plan.privacy.unit == "value" else None
     noise = foresee(scales, other_scales, lengths, adding, plan.privacy.loss, n, of_value)
-    items = len(moving) * others if pairs else shapes.m_target
+    items = len(moving) * other_columns if pairs else shapes.m_target
     noise = np.where(moving, noise, 0.0)
     noise *= noise_factor(plan.results.strongest, items, scales.spread * other_scales.spread)
     if any(adding):
@@ -97,14 +97,14 @@ def foresee(
     on_inputs: tuple[bool, bool],
     loss: float,
     n: int,
-    others: int | None,
+    numbers_of_value: int | None,
 ) -> Floats:
     """Return the noise to expect in products of an owner's vectors with one of the other side, (m,).
 
     Arguments are of both sides: scales without noise, `lengths` of vectors, and whether owners add noise to
-    inputs. `others` is as for `mpc_spearman.privacy.scales.deviations`.
+    inputs. `numbers_of_value` is as for `mpc_spearman.privacy.scales.deviations`.
     """
-    unit = "row" if others is None else "value"
+    unit = "row" if numbers_of_value is None else "value"
     sigma, other_sigma = (
         input_deviations(side, loss, unit) if adds else np.zeros(len(side.widths))
         for side, adds in zip((scales, other_scales), on_inputs, strict=True)
@@ -113,7 +113,7 @@ def foresee(
     squares = variances * lengths[1] ** 2 + other_variance * (lengths[0] ** 2 + n * variances)
     if not all(on_inputs):
         multiplied = _multiplied(scales, sigma, n), _multiplied(other_scales, other_sigma, n)
-        squares = squares + np.square(deviations(*multiplied, loss, others).max(axis=1))
+        squares = squares + np.square(deviations(*multiplied, loss, numbers_of_value).max(axis=1))
     return np.asarray(np.sqrt(squares))
 
 

@@ -44,11 +44,11 @@ def adjusted(owner: Role, columns: str = "", *, together: bool = False) -> tuple
 
     It says how far tests count fewer rows: for each of its `columns`, if given, and for all `together`.
     """
-    each = "how much the variance of each feature's residuals changes with the covariates, as one number"
+    of_each = "how much the variance of each feature's residuals changes with the covariates, as one number"
     of_all = "how much the variance of its residuals of all features together changes with the covariates"
     fitted = "how many independent powers of covariates its features are adjusted for"
     fields = (
-        *([Field("unequal", "float64", (columns,), each)] if columns else ()),
+        *([Field("unequal", "float64", (columns,), of_each)] if columns else ()),
         *([Field("unequal_together", "float64", (1,), of_all)] if together else ()),
         Field("fitted", "int64", (1,), fitted),
     )

@@ -52,9 +52,9 @@ def directions(ranks: Ranks, most: int | None = None, *, exact: bool = False) ->
     values, vectors = np.linalg.eigh(
         ranks.gram[np.ix_(moving, moving)] / np.outer(lengths, lengths)[np.ix_(moving, moving)]
     )
-    kept = values >= (REPEATED if exact else LEAST)
-    weights = np.zeros((int(kept.sum()), ranks.m))
-    weights[:, moving] = (vectors[:, kept] / np.sqrt(values[kept])).T / lengths[moving]
+    large = values >= (REPEATED if exact else LEAST)
+    weights = np.zeros((int(large.sum()), ranks.m))
+    weights[:, moving] = (vectors[:, large] / np.sqrt(values[large])).T / lengths[moving]
     if exact:
         return weights
     leverages = leverages_in(ranks, weights)
@@ -74,8 +74,8 @@ def directions(ranks: Ranks, most: int | None = None, *, exact: bool = False) ->
 def left_out(ranks: Ranks, weights: Floats) -> Floats:
     """Return which share of each column's variance the directions of `weights` leave out, (m,)."""
     squares = np.diag(ranks.gram)
-    kept = np.square(weights @ ranks.gram).sum(axis=0)
-    share = np.divide(kept, squares, out=np.ones(ranks.m), where=squares > 0)
+    explained = np.square(weights @ ranks.gram).sum(axis=0)
+    share = np.divide(explained, squares, out=np.ones(ranks.m), where=squares > 0)
     return np.asarray(np.clip(1 - share, 0.0, 1.0))
 
 

@@ -233,10 +233,10 @@ def input_deviations(scales: Scales, loss: float, unit: str) -> Floats:
     return np.asarray(scales.widths * (math.sqrt(2 * spread) / separation(loss) * _FLOAT64))
 
 
-def deviations(rows: Scales, columns: Scales, loss: float, others: int | None = None) -> Floats:
+def deviations(rows: Scales, columns: Scales, loss: float, numbers_of_value: int | None = None) -> Floats:
     """Return s of every number, (rows, columns), for ρ = `loss`; 0 where one of the two is constant.
 
-    `others` is for ``privacy.unit: value``: how many columns of the other side an exchanged value meets.
+    `numbers_of_value` is for ``privacy.unit: value``: how many columns of the other side a value meets.
     """
-    spread = math.sqrt(rows.spread * columns.spread if others is None else others)
+    spread = math.sqrt(rows.spread * columns.spread if numbers_of_value is None else numbers_of_value)
     return np.outer(rows.widths, columns.widths) * (spread / separation(loss) * _FLOAT64)

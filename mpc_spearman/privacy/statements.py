@@ -46,18 +46,14 @@ class Statements:
     sum: Stated
     #: How much a mean over its columns varies (`mpc_spearman.statistics.strengths.mean_length`).
     length: float
-    #: How far each column is tied, and the skewness of its ranks.
+    #: How far each column is tied, the skewness of its ranks, its share of missing cells, and what an
+    #: adjustment for covariates changes in tests.
     columns: Columns
-    #: Share of missing cells of each column, (m,).
-    gaps: Floats
     #: ‖x‖ of each column, (m,), in lengths of a column without ties, rounded down; 0 for a constant column.
     lengths: Floats
-    #: Of columns adjusted for covariates, how unequal variances of each one's residuals are, (m,), and of all
-    #: together, as far as one test is about all (`mpc_spearman.data.adjusted`); 1 of others.
-    unequal: Floats
+    #: How unequal variances of residuals of all columns together are, as far as one test is about all
+    #: (`mpc_spearman.data.adjusted`); 1 without covariates.
     unequal_together: float = 1.0
-    #: How many independent powers of covariates were fitted.
-    fitted: int = 0
 
     @property
     def constants_hidden(self) -> Statements:
@@ -99,12 +95,9 @@ def state_columns(plan: Plan, ranks: Ranks, factors: Floats) -> Statements:
         vectors,
         of_sum,
         round(length, 9),
-        columns,
-        ranks.gaps,
+        replace(columns, unequal=stated_unequal(plan, unequal), fitted=np.full(ranks.m, fitted)),
         lengths,
-        stated_unequal(plan, unequal),
         float(stated_unequal(plan, np.array(together))),
-        fitted,
     )
 
 

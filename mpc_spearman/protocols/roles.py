@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from mpc_spearman.config import Plan
@@ -101,7 +100,8 @@ def _data_party_result(
 ) -> Result:
     """Return a data party's result, from the numbers that it was granted or opened, and its own columns."""
     me, plan, level = run.roster.me, run.plan, level_of(run.plan)
-    columns = replace(Columns.of(ranks), unequal=stated.unequal, fitted=np.full(ranks.m, stated.fitted))
+    of_table = stated.columns
+    columns = replace(Columns.of(ranks), unequal=of_table.unequal, fitted=of_table.fitted)
     numbers |= {f"{me.role.value}_{name}": values for name, values in vars(columns).items()}
     numbers[f"{me.role.value}_nominal"] = table.nominal_columns
     if rows_differ(plan):

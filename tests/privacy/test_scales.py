@@ -86,7 +86,7 @@ def test_of_a_value_the_other_sides_columns_alone_count() -> None:
     rng = np.random.default_rng(6)
     x, y = _ranks(rng, 9, 3), _ranks(rng, 9, 4)
     a, b = _scales(x), _scales(y)
-    s = deviations(a, b, RHO, others=4)
+    s = deviations(a, b, RHO, numbers_of_value=4)
     units = np.outer(_units(x, "tie_corrected"), _units(y, "tie_corrected"))
     for p, (i, j) in ((p, pair) for p in range(3) for pair in combinations(range(9), 2)):
         moved = x.copy()
