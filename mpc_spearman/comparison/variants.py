@@ -39,7 +39,7 @@ class Variant:
 
 
 def variants(plans: PlanSource | Iterable[PlanSource]) -> list[Variant]:
-    """Name each plan, and free it of its own tables.
+    """Return each plan under its name in tables and figures, without tables of its own.
 
     `PlanError` if there is none, one cannot be run, or two would have the same name in tables.
     """

@@ -46,9 +46,8 @@ def run_party(
     with run_directory.locked(directory):
         run_directory.check_replaceable(directory)
         with Status(directory, party, plan.digest().hex()) as status:
-            approval = check_approval(
-                plan, party
-            )  # the approval is for the plan as written, without `_with_ledger`'s change
+            # An approval is for the plan as written, without the ledger that `_with_ledger` may add.
+            approval = check_approval(plan, party)
             plan = _with_ledger(plan, party, earlier_ledger, note)
             point = meeting_point(plan, party)
             party_signer(plan, party, None)  # looks at the key now: the role's process takes seconds to begin

@@ -74,13 +74,13 @@ def test_check_says_what_only_a_run_over_common_rows_can_find_out(capsys: pytest
     assert "Only a run shows how many are common" in intersected
 
 
-def test_its_own_policy_is_asked_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_refuses_a_plan_beyond_the_owners_policy(capsys: pytest.CaptureFixture[str]) -> None:
     code, printed = check(capsys, "--party A reveal=differences")
     assert code == PolicyError.exit_code
     assert "policy.max_reveal: coefficients at most, but the plan has reveal: differences" in printed
 
 
-def test_who_has_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_coordinator_or_a_missing_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", PLAN, "--party", "C"]) == PlanError.exit_code
     assert "C is the coordinator" in capsys.readouterr().err
     nowhere = str(tmp_path / "none.csv")

@@ -16,7 +16,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def test_it_prints_a_line_for_each_party_and_its_accuracy(
+def test_estimate_prints_a_line_for_each_party_and_its_accuracy(
     fake_runs: FakeRuns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_runs.a_row = 1e-3  # so that there is one run
@@ -57,7 +57,7 @@ def test_a_network_adds_time_and_nothing_else(
         (["--rows", "100000", "--features", "3000x3000"], 7, "coefficients"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_impossible_sizes_and_networks_are_refused(
     fake_runs: FakeRuns, arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["estimate", MPC, *arguments]) == code

@@ -92,7 +92,7 @@ def test_an_owners_page_lists_everything_about_its_table_and_nothing_else(capsys
     assert {party: sorted(facts) for party, facts in by_party.items()} == expected
 
 
-def test_the_coordinator_that_names_itself_is_told_all_of_the_plan(capsys, tmp_path):
+def test_the_coordinator_reads_everything_that_the_plan_reveals(capsys, tmp_path):
     (tmp_path / "C.yaml").write_text("party: C\nkey: C.key\n", encoding="utf-8")
     everything = explained(capsys, CLUSTER)
     assert explained(capsys, CLUSTER, "--local", str(tmp_path / "C.yaml")) == everything
@@ -105,7 +105,7 @@ def test_results_come_before_facts_that_reveal_nothing(capsys):
     assert "the order of the target's features" in lines[1]
 
 
-def test_it_says_how_precise_results_are(capsys, tmp_path):
+def test_the_precision_of_results_is_printed(capsys, tmp_path):
     assert explained(capsys, RANKING).count("the order of strengths with the noise of every owner") == 2
     assert "strengths with the noise of every other owner" in explained(capsys, STRENGTHS)
     noisy = written(tmp_path, "noisy.yaml", results={"target": "coefficients"}, rows=100)
@@ -136,11 +136,11 @@ def test_a_plan_without_all_identities_is_a_draft_and_they_are_compared(capsys, 
     assert "Draft" not in page
 
 
-def test_an_owner_that_agrees_is_said_to(capsys):
+def test_a_policy_that_agrees_is_printed(capsys):
     assert "  the policy of party A agrees\n" in explained(capsys, RANKING, "--party", "A")
 
 
-def test_an_owner_that_does_not_agree_ends_it_with_the_reasons(capsys):
+def test_a_policy_that_refuses_gives_its_reasons_and_exit_code(capsys):
     text = explained(capsys, RANKING, "reveal=strengths", "--party", "B", code=6)
     assert PolicyError.exit_code == 6
     assert "max_reveal: ranking at most, but the plan has reveal: strengths" in text
@@ -253,7 +253,7 @@ def test_there_is_no_page_to_sign_without_purpose_and_retention(tmp_path, monkey
     assert not [*tmp_path.iterdir()]
 
 
-def test_an_owner_is_told_if_its_columns_are_mixed(capsys):
+def test_an_owner_reads_whether_its_columns_are_mixed(capsys):
     for name, mixed in (("explained", "A"), ("canonical", "AB"), ("strengths", "")):
         for party in "AB":
             page = explained(capsys, str(ROOT / "configs" / f"{name}.yaml"), "--party", party)

@@ -101,7 +101,7 @@ def test_overrides(plan_file: Path) -> None:
     assert plan.order == "descending"
 
 
-def test_a_plan_is_taken_as_it_is_or_with_the_defaults_of_what_is_changed(plan_file: Path) -> None:
+def test_a_changed_plan_has_the_defaults_of_its_new_values(plan_file: Path) -> None:
     plan = load_plan(plan_file, ["privacy.loss=0.5"])
     assert load_plan(plan) is plan
     changed = load_plan(plan, ["reveal=canonical"], {"A": Path("x.csv")})

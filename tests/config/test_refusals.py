@@ -226,7 +226,7 @@ def test_missing_and_odd_keys() -> None:
 # ---- what is refused: values that do not go together -----------------------------------------------
 
 
-def test_everything_wrong_is_said_at_once_and_names_file_or_override(plan_file: Path) -> None:
+def test_all_problems_come_at_once_with_their_file_or_setting(plan_file: Path) -> None:
     plan_file.write_text(
         YAML.replace("coefficients", "strengths") + "strength: mean_abs\norder: up\n", "utf-8"
     )

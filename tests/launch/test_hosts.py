@@ -161,7 +161,7 @@ def connections(network: Network, party: str, port: int) -> int:
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
-def test_two_jobs_at_once_on_the_same_hosts(
+def test_two_jobs_run_at_once_on_the_same_hosts(
     network: Network, tmp_path: Path, local: Result, by_paillier: Result
 ) -> None:
     """Under MPC the target listens; under HE no data party does."""

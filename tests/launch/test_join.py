@@ -41,7 +41,7 @@ def nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch, launched: Any) -> None
         monkeypatch.delenv(name, raising=False)
 
 
-def test_nowhere_to_write(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_run_folder_is_refused(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
     plan = load_plan(CLUSTER, ["network.address=127.0.0.1"], {"B": CLINIC})
@@ -156,7 +156,7 @@ def test_a_plan_that_sets_an_owners_policy_is_refused_by_every_party(
         ("B.key", None, PlanError, "B.key cannot be read: No such file"),
     ],
 )
-def test_a_ledger_or_key_that_cannot_be_used_is_named_before_a_process_starts(
+def test_an_unusable_ledger_or_key_is_named_before_a_process_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, content: str | None,
     error: type[MpcSpearmanError], named: str,
 ) -> None:  # fmt: skip

@@ -179,7 +179,7 @@ def test_a_column_that_is_not_used_may_hold_anything_and_stays_here(
 
 @pytest.mark.usefixtures("nothing_runs")
 class TestBeforeAnythingRuns:
-    def test_all_is_well(self) -> None:
+    def test_a_valid_run_starts(self) -> None:
         with pytest.raises(Ran):
             run_local(PLAN, TABLES)
 

@@ -167,13 +167,13 @@ def group() -> Iterator[Path]:
     pytest.skip("no control group of memory can be made here")
 
 
-def test_a_process_that_the_kernel_ended_for_memory_is_called_that(group: Path, tmp_path: Path) -> None:
+def test_a_kill_for_memory_is_called_out_of_memory(group: Path, tmp_path: Path) -> None:
     before = machine.oom_kills()
     outcome = do(tmp_path, {"B": GREEDY.format(group=str(group))})["B"]
     assert machine.oom_kills() > before
     assert "ended by signal SIGKILL, perhaps out of memory: the kernel has killed" in str(outcome.error)
 
 
-def test_another_kill_is_not(tmp_path: Path) -> None:
+def test_another_kill_is_not_called_out_of_memory(tmp_path: Path) -> None:
     outcome = do(tmp_path, {"B": "os.kill(os.getpid(), signal.SIGKILL)"})["B"]
     assert "memory" not in str(outcome.error)

@@ -67,7 +67,7 @@ def assert_nothing_was_executed(folder: Path) -> None:
     assert not traces.exists(), traces.read_text()
 
 
-def test_a_hostile_folder_is_one(hostile: Path) -> None:
+def test_python_m_executes_modules_of_a_hostile_folder(hostile: Path) -> None:
     """Where the current folder comes first, as under ``python -m``, its modules are executed."""
     command = [sys.executable, "-m", "mpc_spearman.launch.role_process"]
     process = subprocess.run(command, cwd=hostile, stdin=subprocess.DEVNULL, capture_output=True, check=False)

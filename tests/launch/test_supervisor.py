@@ -45,7 +45,7 @@ def test_all_return_and_what_they_report_is_passed_on(tmp_path: Path) -> None:
     assert first_cause(outcomes) is None
 
 
-def test_a_reported_error_is_rebuilt_and_those_who_wait_are_told(tmp_path: Path) -> None:
+def test_an_error_is_rebuilt_and_waiting_roles_get_its_notice(tmp_path: Path) -> None:
     waits = "time.sleep(600)"
     outcomes = do(tmp_path, {"A": f"phase('rank')\n{REFUSED_TABLE}", "B": waits, "C": waits})
     assert outcomes["A"].kind == "raised"
@@ -76,7 +76,7 @@ def test_an_error_of_a_class_nobody_knows_is_still_an_error(tmp_path: Path) -> N
     assert type(outcomes["A"].error) is MpcSpearmanError
 
 
-def test_the_last_that_a_process_printed_is_quoted(tmp_path: Path) -> None:
+def test_a_crash_quotes_what_the_process_printed_last(tmp_path: Path) -> None:
     table = os.urandom(300_000)  # more than a socket holds
     body = "phase('rank')\nprint('out of luck')\nsys.stdout.flush()\nos._exit(1)"
     error = do(tmp_path, {"A": body}, tables={"A": table})["A"].error
@@ -104,7 +104,7 @@ def test_a_roles_own_output_is_not_a_report(tmp_path: Path) -> None:
         ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, "by signal SIGKILL"),
     ],
 )
-def test_an_exit_code_or_signal_is_seen(tmp_path: Path, body: str, code: int, how: str) -> None:
+def test_a_crash_names_its_exit_code_or_signal(tmp_path: Path, body: str, code: int, how: str) -> None:
     outcome = do(tmp_path, {"A": body})["A"]
     assert (outcome.kind, outcome.exit_code) == ("died", code)
     assert f"ended {how} in phase start" in str(outcome.error)
@@ -113,7 +113,7 @@ def test_an_exit_code_or_signal_is_seen(tmp_path: Path, body: str, code: int, ho
 @pytest.mark.parametrize(
     "how", ["time.sleep(600)", "os.kill(os.getpid(), signal.SIGSTOP)", "while True: phase('rank', 1, 2)"]
 )
-def test_who_does_not_end_by_itself_is_ended(tmp_path: Path, how: str) -> None:
+def test_a_role_that_does_not_stop_is_killed(tmp_path: Path, how: str) -> None:
     # The others are joined by then: a role that is not ends when it is told of the first.
     joined = tmp_path / "joined"
     joined.mkdir()
@@ -187,6 +187,6 @@ FINE = outcome("B", "returned", None, 0.1)
         ([FINE], None),
     ],
 )
-def test_first_cause(outcomes: list[Outcome], cause: Outcome | None) -> None:
+def test_the_cause_of_several_failures_is_found(outcomes: list[Outcome], cause: Outcome | None) -> None:
     for order in (outcomes, outcomes[::-1]):
         assert first_cause({str(i): outcome for i, outcome in enumerate(order)}) is cause
