@@ -83,10 +83,8 @@ def allowed_text(field: FieldInfo) -> str:
 
 def meaning(field: FieldInfo) -> str:
     """Return a key's description on one line: the text below it, where it is declared."""
-    extra = field.json_schema_extra
-    printed = " Printed on the page to sign: docs/hosts.md#a-page-to-sign."
-    on_page = isinstance(extra, dict) and extra.get("allowed") == _PAGE_TEXT
-    return " ".join((field.description or "").split()) + (printed if on_page else "")
+    more = " Printed on the page to sign: docs/hosts.md#a-page-to-sign."
+    return " ".join((field.description or "").split()) + more * (allowed_text(field) == _PAGE_TEXT)
 
 
 def whole(low: int) -> Any:

@@ -80,7 +80,9 @@ def test_check_refuses_a_plan_beyond_the_owners_policy(capsys: pytest.CaptureFix
     assert "policy.max_reveal: coefficients at most, but the plan has reveal: differences" in printed
 
 
-def test_a_coordinator_or_a_missing_table_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_coordinator_or_a_missing_table_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["check", PLAN, "--party", "C"]) == PlanError.exit_code
     assert "C is the coordinator" in capsys.readouterr().err
     nowhere = str(tmp_path / "none.csv")

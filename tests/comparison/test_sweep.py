@@ -83,7 +83,9 @@ def test_a_run_that_fails_is_named(fake_runs: FakeRuns) -> None:
     ],
     ids=str,
 )
-def test_wrong_plans_sizes_repeats_and_files_are_refused(fake_runs: FakeRuns, arguments: dict[str, Any]) -> None:
+def test_wrong_plans_sizes_repeats_and_files_are_refused(
+    fake_runs: FakeRuns, arguments: dict[str, Any]
+) -> None:
     with pytest.raises(OutputError if "out" in arguments else PlanError):
         compare(**{"plans": LEVELS, "sizes": [(40, 2, 2)], **arguments})
     assert fake_runs.done == []

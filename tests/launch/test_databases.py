@@ -76,7 +76,9 @@ def test_a_run_that_fails_leaves_nothing_where_an_engine_puts_rows_aside(
     assert not [*(tmp_path / "spilled").iterdir()]
 
 
-def test_each_process_gets_the_address_of_its_own_database_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_process_gets_the_address_of_its_own_database_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("INSURER", "sqlite:hunter-a.db")
     monkeypatch.setenv("CLINIC", "postgresql://owner:hunter-b@h/d")
     plan = load_plan(asking(A=("SELECT 1 AS id", "INSURER"), B=("SELECT 1 AS id", "CLINIC")))
