@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -40,56 +41,56 @@ def cells_of(name: str, keys: TableKeys, codes: Codes, memory: Memory) -> Cells 
     return CategoryCells(codes, memory) if name in keys.nominal else Cells(name, keys, codes, memory)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ColumnReader:
-    """Turns the blocks of a column of n cells into numbers; `blocks` yields them from the beginning."""
+    """Turns the blocks of a column of n cells into numbers."""
 
-    def __init__(
-        self,
-        name: str,
-        blocks: Callable[[], Iterable[pa.Array]],
-        keys: TableKeys,
-        codes: Codes,
-        memory: Memory,
-        n: int,
-    ) -> None:
-        self._name, self._blocks, self._n = name, blocks, n
-        self._keys, self._codes, self._memory = keys, codes, memory
-        self._counted = keys.combination(name) == "count"
+    name: str
+    blocks: Callable[[], Iterable[pa.Array]]  # each time from the beginning
+    keys: TableKeys
+    codes: Codes
+    memory: Memory
+    n: int
 
     def numbers(self) -> Numbers:
         """Return the column's numbers; `Unusable` says why it has none."""
-        first, blocks = _peeked(map(storage, self._blocks()))
-        if not getattr(first.type, "ordered", False) or self._name in self._keys.encode:
+        first, blocks = _peeked(map(storage, self.blocks()))
+        if not getattr(first.type, "ordered", False) or self.name in self.keys.encode:
             return self._decoded(blocks)
         categories = storage(first.dictionary)
-        if not is_text(categories.type) or self._counted:
+        if not is_text(categories.type) or self.counted:
             numbers = self._decoded(blocks)
             return numbers._replace(note=_OTHER_ORDER if _in_other_order(categories) else "")
-        if self._name in self._keys.convert:
+        if self.name in self.keys.convert:
             raise Unusable("convert is for text, and its categories have an order; take it out of convert")
         try:
             return self._joined(blocks, self._places(categories))
         except _Otherwise:  # Arrow does not order categories that two blocks list differently, nor do we
-            return self._decoded(map(storage, self._blocks()))
+            return self._decoded(map(storage, self.blocks()))
+
+    @property
+    def counted(self) -> bool:
+        """Whether it only matters which cells have a value."""
+        return self.keys.combination(self.name) == "count"
 
     def _decoded(self, blocks: Iterator[pa.Array]) -> Numbers:
         """Return the numbers of blocks, of a dictionary's as its values."""
         first, blocks = _peeked(map(_decoded, blocks))
-        if is_text(first.type) or self._name in self._keys.nominal:
-            cells = cells_of(self._name, self._keys, self._codes, self._memory)
+        if is_text(first.type) or self.name in self.keys.nominal:
+            cells = cells_of(self.name, self.keys, self.codes, self.memory)
             for block in blocks:
                 cells.add(block.fill_null("") if is_text(block.type) else block)
             return cells.numbers()
         try:
             return self._joined(blocks, self._values)
         except _Otherwise:  # decimals of more than 64 bits
-            whole = pa.concat_arrays([_decoded(storage(block)) for block in self._blocks()])
+            whole = pa.concat_arrays([_decoded(storage(block)) for block in self.blocks()])
             places = pc.rank(whole, tiebreaker="dense").to_numpy().astype(np.int64)
-            return Numbers(places, mask(whole.is_null()) | self._codes.typed(whole), "decimals")
+            return Numbers(places, mask(whole.is_null()) | self.codes.typed(whole), "decimals")
 
     def _joined(self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], _Part]) -> Numbers:
         """Put the numbers of all blocks together; those without any value may be of any type."""
-        values, missing = np.zeros(0, np.int64), self._memory.zeros((self._n,), np.bool_)
+        values, missing = np.zeros(0, np.int64), self.memory.zeros((self.n,), np.bool_)
         kind, unit, start, infinite = "nothing", None, 0, list[Array]()
         for block in blocks:
             rows, start = slice(start, start + len(block)), start + len(block)
@@ -106,17 +107,17 @@ class ColumnReader:
                 infinite.append(rows.start + np.flatnonzero((np.abs(part) == largest) & ~missing[rows]))
             unit = block.type if kind in ("decimals", "dates or times") else None
             if not len(values):
-                values = self._memory.zeros((self._n,), part.dtype.type)
+                values = self.memory.zeros((self.n,), part.dtype.type)
             values[rows] = np.where(missing[rows], 0, part)
         if any(map(len, infinite)):
             advice = INFINITE if kind == "real numbers" else NO_INFINITE
             raise Unusable(f"{at_rows(np.concatenate(infinite), 'infinite value')}{advice}")
-        return Numbers(values if len(values) else np.zeros(self._n, np.int64), missing, kind, type=unit)
+        return Numbers(values if len(values) else np.zeros(self.n, np.int64), missing, kind, type=unit)
 
     def _places(self, categories: pa.Array) -> Callable[[pa.Array], _Part]:
         """Return what reads a block of a dictionary as places among its categories."""
         text = pc.ascii_trim_whitespace(categories.fill_null(""))
-        no_value = mask(categories.is_null()) | self._codes.cells(text, default=False)
+        no_value = mask(categories.is_null()) | self.codes.cells(text, default=False)
 
         def read(block: pa.Array) -> _Part:
             if not storage(block.dictionary).equals(categories):
@@ -129,11 +130,11 @@ class ColumnReader:
     def _values(self, block: pa.Array) -> _Part:
         """Read a block of a type that is not text."""
         kind, in_words = block.type, "whole numbers"
-        no_value = self._codes.typed(block)
-        if self._counted and not pa.types.is_floating(kind):
+        no_value = self.codes.typed(block)
+        if self.counted and not pa.types.is_floating(kind):
             return np.ones(len(block), np.int64), no_value, in_words
-        for key, names in (("encode", self._keys.orders), ("convert", self._keys.convert)):
-            if self._name in names:
+        for key, names in (("encode", self.keys.orders), ("convert", self.keys.convert)):
+            if self.name in names:
                 advice = f"and this is {named(kind)}; take it out of {key}"
                 raise Unusable(f"{key} is for columns of text, {advice}")
         if pa.types.is_floating(kind):

@@ -61,6 +61,7 @@ class RankedColumn:
 
     name: str
     place: int  # in the source
+    is_covariate: bool
     marks_missing: bool = False  # it is 1 where that column has no value
     flags: CategoryFlags | None = None  # the flags of that column's categories, of which it is one
 
@@ -187,14 +188,12 @@ def read_table(
         id_places, places = choose(source.names, keys, source.hint, adjust)
         source.prepare(id_places, places)
         ids, with_id, cautions = _ids(source, id_places, keys, normalise)
-        columns, complete, notes = _examined(source, places, keys, with_id, fewest, tick)
+        columns, complete, notes = _examined(source, places, keys, adjust, with_id, fewest, tick)
         cautions += notes
         if unnamed := without_names(source.names):
             cautions.append(unnamed)
         if unseen := source.unseen():
             cautions.append(f"missing_values lists values that no cell has: {listed(unseen)}")
-        adjusting = {*adjust, *map(flag_of, adjust)}
-        columns.sort(key=lambda column: _made_of(column) in adjusting)
         rows_used = None if complete.all() else np.flatnonzero(complete)
         pa.default_memory_pool().release_unused()  # which it keeps otherwise
         return Table(
@@ -202,17 +201,12 @@ def read_table(
             name,
             source,
             ids if rows_used is None else row_ids.take(ids, rows_used, source.memory),
-            ranked=tuple(columns),
-            m=sum(_made_of(column) not in adjusting for column in columns),
+            ranked=tuple(sorted(columns, key=lambda column: column.is_covariate)),
+            m=sum(not column.is_covariate for column in columns),
             middle=keys.missing == "middle",
             rows=rows_used,
             cautions=tuple(cautions),
         )
-
-
-def _made_of(column: RankedColumn) -> str:
-    """Return the name by which a plan adjusts for a column: of a category's flag, the column's."""
-    return column.flags.column if column.flags else column.name
 
 
 @contextmanager
@@ -235,7 +229,13 @@ def _in_words(party: str, name: str) -> Iterator[None]:
 
 
 def _examined(
-    source: Source, places: Sequence[int], keys: TableKeys, with_id: Mask, fewest: int, tick: Tick
+    source: Source,
+    places: Sequence[int],
+    keys: TableKeys,
+    adjust: Sequence[str],
+    with_id: Mask,
+    fewest: int,
+    tick: Tick,
 ) -> tuple[list[RankedColumn], Mask, list[str]]:
     """Read columns; return what becomes of them, which rows are used, and what their owner should know.
 
@@ -258,11 +258,11 @@ def _examined(
         except Unusable as unusable:
             problems.append(f"column {show(name)}: {unusable}")
             continue
-        columns.append(RankedColumn(name, place))
+        columns.append(RankedColumn(name, place, name in adjust))
         if missing.any():
             gaps[name] = np.packbits(missing)
             if keys.missing_flags and flag_of(name) not in keys.exclude:
-                gap_flags.append(RankedColumn(flag_of(name), place, marks_missing=True))
+                gap_flags.append(RankedColumn(flag_of(name), place, name in adjust, marks_missing=True))
         if keys.missing != "middle":
             complete &= ~missing
         if numbers.categories:
@@ -279,7 +279,7 @@ def _examined(
         except Unusable as unusable:
             problems.append(f"column {show(column.name)}: {unusable}")
             continue
-        ranked += [RankedColumn(flag, column.place, flags=flags) for flag in flags.categories_of]
+        ranked += [replace(column, name=flag, flags=flags) for flag in flags.categories_of]
         cautions += [flags.caution] if flags.caution else []
     ranked += gap_flags
     if len(problems) > 1:
