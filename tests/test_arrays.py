@@ -85,28 +85,28 @@ def test_vectors_in_files_are_those_in_memory(
     level, shapes = made(**settings)
     stated, also = (level.statements(ranks, role, np.ones(3)) for ranks in both)
     assert (stated.vectors, stated.sum) == (also.vectors, also.sum)
-    here, there = (
+    in_memory, in_file = (
         level.contribution(
             ranks, role, shapes, stated, level.factors(ranks, role, shapes, stated, np.ones(ranks.m))
         )
         for ranks in both
     )
-    assert not isinstance(here.vectors, np.memmap)
-    assert isinstance(there.vectors, np.memmap)
-    assert here.vectors.dtype == there.vectors.dtype
-    assert np.array_equal(here.vectors, there.vectors)
+    assert not isinstance(in_memory.vectors, np.memmap)
+    assert isinstance(in_file.vectors, np.memmap)
+    assert in_memory.vectors.dtype == in_file.vectors.dtype
+    assert np.array_equal(in_memory.vectors, in_file.vectors)
 
 
 def test_columns_whitened_in_files_equal_those_in_memory_up_to_rotation(both: list[Ranks]) -> None:
     level, shapes = made(reveal="explained", results={"target": "explained"})
-    here, there = (whitening.directions(ranks) for ranks in both)
-    assert np.array_equal(here, there)
+    in_memory, in_file = (whitening.directions(ranks) for ranks in both)
+    assert np.array_equal(in_memory, in_file)
     scale = level.encoding(shapes).target_scale  # type: ignore[union-attr]
     vectors = whitening.whitened(both[1], scale)
     assert isinstance(vectors, np.memmap)
     found = whitening.leverages(vectors, scale)
     assert isinstance(found, np.memmap)
-    np.testing.assert_allclose(found, np.square(here @ both[0].matrix).sum(axis=0), atol=1e-8)
+    np.testing.assert_allclose(found, np.square(in_memory @ both[0].matrix).sum(axis=0), atol=1e-8)
 
 
 def made(**settings: object) -> tuple[Level, Shapes]:

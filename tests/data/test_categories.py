@@ -67,9 +67,9 @@ def test_each_category_becomes_a_flag(end: str, tmp_path: Path) -> None:
 def test_a_database_gives_the_same_flags_and_ranks(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = made(engine, FRAME, tmp_path, "", monkeypatch)
-    assert isinstance(asked, Query)
-    table, file = read(asked, fewest=10), read(fewest=10)
+    query = made(engine, FRAME, tmp_path, "", monkeypatch)
+    assert isinstance(query, Query)
+    table, file = read(query, fewest=10), read(fewest=10)
     some = RNG.permutation(N)[:50]
     for one, other in ((table, file), (table.take(some), file.take(some))):
         assert one.features == other.features
@@ -151,8 +151,8 @@ def test_missing_categories_follow_the_rule_for_missing_cells() -> None:
     assert not middle.matrix[:5, gaps].any()
     assert middle.matrix[:5, ~gaps].all()
     assert middle.matrix[-1][gaps].min() > middle.matrix[-1][~gaps].max()  # the flag of what is missing
-    known = (REGION == "north")[~gaps]
-    assert middle.matrix[2][~gaps].tolist() == np.where(known, (~known).sum(), -known.sum()).tolist()
+    north = (REGION == "north")[~gaps]
+    assert middle.matrix[2][~gaps].tolist() == np.where(north, (~north).sum(), -north.sum()).tolist()
 
 
 def test_rare_categories_are_counted_in_complete_rows() -> None:
@@ -171,11 +171,11 @@ def test_features_and_exclude_name_the_column() -> None:
 
 def test_names_and_free_text_are_refused_without_quoting_a_cell() -> None:
     frame = pd.DataFrame({"id": range(4000), "region": [f"SECRET{i}" for i in range(4000)], "y": range(4000)})
-    said = refusal(frame)
-    assert said.startswith("column 'region': text with more than 1,000 different values")
+    text = refusal(frame)
+    assert text.startswith("column 'region': text with more than 1,000 different values")
     few = refusal(frame[:500], fewest=30)
     assert few.startswith("column 'region': fewer than two of its categories have 30 rows")
-    assert "SECRET" not in said + few
+    assert "SECRET" not in text + few
 
 
 def test_a_flag_whose_name_a_column_has_is_refused() -> None:
@@ -183,8 +183,8 @@ def test_a_flag_whose_name_a_column_has_is_refused() -> None:
     assert "two columns would have the name 'region=north'; exclude or rename one" in refusal(frame)
     frame = pd.DataFrame({"id": FRAME["id"], "a": ["b=c", "d", "e", *["f"] * (N - 3)], "a=b": "c"})
     frame.loc[:1, "a=b"] = "d", "e"
-    said = refusal(frame, encode={"a": "flags", "a=b": "flags"})
-    assert "two columns would have the name 'a=b=c'" in said
+    text = refusal(frame, encode={"a": "flags", "a=b": "flags"})
+    assert "two columns would have the name 'a=b=c'" in text
 
 
 def test_a_column_of_one_category_is_refused() -> None:

@@ -61,8 +61,8 @@ def test_each_column_is_combined_as_it_says(csv: Any, parquet: Any) -> None:
 
 
 def test_columns_that_are_not_listed_must_be_equal_within_an_id(csv: Any) -> None:
-    said = refusal(csv(CLAIMS), **{**KEYS, "duplicates": {"visits": "sum", "claim": "count"}}).split("\n  ")
-    assert [line.split("; ")[0] for line in said] == [
+    text = refusal(csv(CLAIMS), **{**KEYS, "duplicates": {"visits": "sum", "claim": "count"}}).split("\n  ")
+    assert [line.split("; ")[0] for line in text] == [
         "4 bad columns",
         "column 'cost': 1 id whose rows have different values, the first in data row 1",
         "column 'age': 1 id whose rows have different values, the first in data row 1",
@@ -70,14 +70,14 @@ def test_columns_that_are_not_listed_must_be_equal_within_an_id(csv: Any) -> Non
         "column 'late': 2 ids whose rows have different values, the first in data row 1",
     ]
     how = "say under duplicates how they become one (sum, mean, max, min or count)"
-    assert said[1].endswith(f"; {how}, or leave it out (exclude)")
-    same = "id,x,y\na,1,2\nb,2,3\na,1,2\nc,3,5\nc,,5\n"
-    table = read(csv(same), duplicates={}, missing="drop_rows")  # rows that are copies
+    assert text[1].endswith(f"; {how}, or leave it out (exclude)")
+    copies = "id,x,y\na,1,2\nb,2,3\na,1,2\nc,3,5\nc,,5\n"
+    table = read(csv(copies), duplicates={}, missing="drop_rows")  # rows that are copies
     assert (table.ids.to_pylist(), table.column(0).tolist()) == (["a", "b", "c"], [1, 2, 3])
 
 
 @pytest.mark.parametrize(
-    ("cells", "how", "said"),
+    ("cells", "how", "text"),
     [
         (["2020-01-01", "2021-01-01"], "sum", TIMES.format("sum")),
         (["2020-01-01", "2021-01-01"], "mean", TIMES.format("mean")),
@@ -85,9 +85,9 @@ def test_columns_that_are_not_listed_must_be_equal_within_an_id(csv: Any) -> Non
         (["1.1e308", "1.1e308"], "sum", "sums beyond the range of floating point"),
     ],
 )
-def test_sums_that_are_not_defined_are_refused(csv: Any, cells: list[str], how: str, said: str) -> None:
+def test_sums_that_are_not_defined_are_refused(csv: Any, cells: list[str], how: str, text: str) -> None:
     lines = "id,x\n" + "".join(f"a,{cell}\n{row},{cell}\n" for row, cell in enumerate(cells))
-    assert refusal(csv(lines), duplicates={"x": how}) == f"column 'x': {said}"
+    assert refusal(csv(lines), duplicates={"x": how}) == f"column 'x': {text}"
 
 
 def test_categories_without_an_order_are_equal_or_counted(csv: Any) -> None:
@@ -101,10 +101,10 @@ def test_categories_without_an_order_are_equal_or_counted(csv: Any) -> None:
     assert refusal(mixed, duplicates={}, **flags).startswith(
         "column 'region': 1 id whose rows have different"
     )
-    said = (
+    text = (
         "column 'region': its cells are categories without an order, for which duplicates can be count alone"
     )
-    assert refusal(mixed, duplicates={"region": "max"}, **flags) == f"{said}, not max"
+    assert refusal(mixed, duplicates={"region": "max"}, **flags) == f"{text}, not max"
 
 
 def test_keys_name_columns_of_the_table(csv: Any) -> None:
@@ -145,25 +145,25 @@ def test_sums_are_exact_and_means_are_rounded_once(cells: list[float], draw: Any
         # a decimal number in floating point stands for the decimal, any other number for itself
         sums[name] += Fraction(f"{cell:.15g}") if decimal else Fraction(cell)
         counts[name] += 1
-    found = read(table, duplicates={"x": "sum"})
-    exact = [sums[name] for name in found.ids.to_pylist()]
+    combined = read(table, duplicates={"x": "sum"})
+    exact = [sums[name] for name in combined.ids.to_pylist()]
     if not decimal:
-        exact = [Fraction(float(one)) for one in exact]  # rounded once
+        exact = [Fraction(float(number)) for number in exact]  # rounded once
     order = [[a < b for a in exact] for b in exact]
-    column = found.column(0)
+    column = combined.column(0)
     assert [[bool(a < b) for a in column] for b in column] == order
     means = read(table, duplicates={"x": "mean"}).column(0)
     if all(isinstance(cell, int) for cell in cells):
-        assert means.tolist() == [float(sums[name] / counts[name]) for name in found.ids.to_pylist()]
+        assert means.tolist() == [float(sums[name] / counts[name]) for name in combined.ids.to_pylist()]
 
 
 @given(st.lists(st.text("01é\n", min_size=1, max_size=2), min_size=1), st.integers(0, 3))
 def test_rows_are_numbered_by_their_ids(ids: list[str], start: int) -> None:
-    found = IdRows.of(row_ids.first_copies(id_array(ids)[start:], Memory()))
+    rows = IdRows.of(row_ids.first_copies(id_array(ids)[start:], Memory()))
     ids = ids[start:]
     unique = list(dict.fromkeys(ids))
-    assert found.of_row.tolist() == [unique.index(one) for one in ids]
-    assert found.first_rows.tolist() == [ids.index(one) for one in unique]
+    assert rows.of_row.tolist() == [unique.index(name) for name in ids]
+    assert rows.first_rows.tolist() == [ids.index(name) for name in unique]
 
 
 def test_many_rows_in_blocks_and_files_equal_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

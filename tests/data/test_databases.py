@@ -54,17 +54,17 @@ def test_a_file_of_duckdb_may_be_open_twice_but_not_to_write(
     tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame({"id": list("dcba"), "x": [1, 2, 3, 4]})
-    asked = made("duckdb", frame, tmp_path, server, monkeypatch)
+    query = made("duckdb", frame, tmp_path, server, monkeypatch)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / f"mpc_spearman-spill-{16 * '0'}").mkdir()
-    tables = [read_table("B", asked, TableKeys()) for _ in range(2)]
+    tables = [read_table("B", query, TableKeys()) for _ in range(2)]
     file = str(tmp_path / "t.duckdb")
     again = f"import duckdb; duckdb.connect({file!r}, read_only=True).sql('FROM t').show()"
     subprocess.run([sys.executable, "-c", again], check=True, capture_output=True)
     assert [average(table) for table in tables] == [[[4, 3, 2, 1]]] * 2
     assert not [*tmp_path.glob("mpc_spearman-spill-*")]
     with duckdb.connect(file):
-        text = refusal(lambda: read_table("B", asked, TableKeys()))
+        text = refusal(lambda: read_table("B", query, TableKeys()))
     assert text.startswith("duckdb: it cannot be reached: another program has the file open to write")
 
 
@@ -95,11 +95,11 @@ def test_missing_values_are_listed_counted_and_ranked_in_the_middle(
     frame = pd.DataFrame(
         {"id": list("fedcba"), "x": [1.0, -9, 3, 4, 5, 5], "t": ["1", "NA", "?", "4", "", "2"]}
     )
-    asked = made(engine, frame, tmp_path, server, monkeypatch)
+    query = made(engine, frame, tmp_path, server, monkeypatch)
 
     def read(**keys: Any) -> Table:
         return read_table(
-            "B", asked, TableKeys.model_validate({"missing_values": ["-9.0", "?", "na", "7"]} | keys)
+            "B", query, TableKeys.model_validate({"missing_values": ["-9.0", "?", "na", "7"]} | keys)
         )
 
     with pytest.raises(TableError, match="column 'x': 1 missing value, the first in data row 5"):
@@ -127,8 +127,8 @@ def test_rows_that_are_not_common_are_written_with_all_columns(
     engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame({"id": list("dcba"), "x": [1, 2, 3, 4], "note": ["SECRET", None, "y", "z"]})
-    asked = made(engine, frame, tmp_path, server, monkeypatch)
-    table = read_table("B", asked, TableKeys(exclude=["note"]), whole=True)
+    query = made(engine, frame, tmp_path, server, monkeypatch)
+    table = read_table("B", query, TableKeys(exclude=["note"]), whole=True)
     write_unaligned(tmp_path / "rest.csv", table.take(np.array([0, 2])))
     left = pd.read_csv(tmp_path / "rest.csv", dtype=str)
     assert left.fillna("").to_numpy().tolist() == [["b", "3", "y"], ["d", "1", "SECRET"]]
@@ -204,8 +204,8 @@ def test_enumerations_of_postgresql_have_their_order(ask: Ask, server: str) -> N
 def test_no_session_stays_open_while_a_party_waits_for_others(ask: Ask, server: str) -> None:
     table = ask("SELECT * FROM visits")
     others = "SELECT count(*) AS n FROM pg_stat_activity WHERE backend_type = 'client backend'"
-    seen = ask(f"SELECT g::text AS id, n FROM generate_series(1, 3) g, ({others}) AS others", id="id")
-    assert seen.column(0).tolist() == [1, 1, 1]
+    sessions = ask(f"SELECT g::text AS id, n FROM generate_series(1, 3) g, ({others}) AS others", id="id")
+    assert sessions.column(0).tolist() == [1, 1, 1]
     assert average(table) == [[*range(1, 10)]]
 
 

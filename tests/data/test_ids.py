@@ -130,8 +130,8 @@ def plan_with_key(key: Path, **settings: Any) -> Plan:
 @pytest.mark.parametrize("protocol", ["mpc", "he"])
 def test_only_the_targets_own_result_has_the_tag(protocol: str, tmp_path: Path) -> None:
     key, out = tmp_path / "b.key", tmp_path / "out"
-    its = plan_with_key(key, protocol=protocol, he=SMALL)
-    results = run_in_memory(its, frames()).results
+    chosen = plan_with_key(key, protocol=protocol, he=SMALL)
+    results = run_in_memory(chosen, frames()).results
     tag = alignment_tag(key, id_array([f"p{i}" for i in range(20)]))
     assert {name: results[name].alignment for name in "CBA"} == {"C": None, "B": tag, "A": None}
     secret = key.read_bytes()
@@ -158,18 +158,18 @@ def test_an_unusable_key_stops_the_run_before_any_data_moves(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("times", [1, 15_000], ids=["a few", "more than are digested at a time"])
 def test_id_digest_is_the_documented_hmac(times: int) -> None:
-    its = ["007", "é", "", "x" * 300, "0"] * times
-    texts = [one.encode() for one in its]
-    message = b"".join([len(its).to_bytes(8, "big"), *(len(one).to_bytes(8, "big") + one for one in texts)])
+    ids = ["007", "é", "", "x" * 300, "0"] * times
+    texts = [one.encode() for one in ids]
+    message = b"".join([len(ids).to_bytes(8, "big"), *(len(one).to_bytes(8, "big") + one for one in texts)])
     expected = hmac.new(b"key", message, hashlib.sha256).digest()
-    assert id_digest(id_array(its), b"key") == expected
-    assert id_digest(id_array(["before", *its, "after"]).slice(1, len(its)), b"key") == expected
+    assert id_digest(id_array(ids), b"key") == expected
+    assert id_digest(id_array(["before", *ids, "after"]).slice(1, len(ids)), b"key") == expected
 
 
 def test_likely_problems_of_ids_are_counted_and_no_id_is_shown():
     odd = pa.array(["p1", " p2", "P3 ", "p4", "007", "8.0", "cafe\u0301", "p\u200b9"], pa.large_string())
-    said = id_help(odd)
-    assert said.removeprefix("Of the 8 ids here, ").split(", ", 4) == [
+    text = id_help(odd)
+    assert text.removeprefix("Of the 8 ids here, ").split(", ", 4) == [
         "2 have spaces around them (normalise: [strip])",
         "1 have zero-width characters (normalise: [strip])",
         "1 are not in Unicode's normal form NFC (normalise: [nfkc])",

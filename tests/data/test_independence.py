@@ -18,7 +18,7 @@ SHUFFLED = PERSONS[:, RNG.permutation(N)]
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "expected"),
     [
         (NORMAL, []),
         (FLAGS, []),
@@ -33,7 +33,7 @@ SHUFFLED = PERSONS[:, RNG.permutation(N)]
         (np.vstack([PERSONS[:2], NORMAL]), ["runs"]),
     ],
 )
-def test_rows_of_the_same_persons_are_noticed(columns: np.ndarray, said: list[str]) -> None:
+def test_rows_of_the_same_persons_are_noticed(columns: np.ndarray, expected: list[str]) -> None:
     ranks = rank_columns(columns)
-    found = row_cautions(ranks, tuple(f"c{i}" for i in range(len(columns))))
-    assert [word for word in ("repeat", "runs") if any(word in text for text in found)] == said
+    cautions = row_cautions(ranks, tuple(f"c{i}" for i in range(len(columns))))
+    assert [word for word in ("repeat", "runs") if any(word in text for text in cautions)] == expected

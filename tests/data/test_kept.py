@@ -49,10 +49,10 @@ class Owner:
         limit: int | None = None,
         **keys: Any,
     ) -> tuple[Ranks, Table]:
-        own = TargetParty(**{"name": "B", "table": self.path, "missing": "drop_rows", **keys})
-        kept = KeptRanks(self.folder, own, limit)
-        assert own.table is not None
-        table = take(read_table(own.name, own.table, own, rows=limit))
+        owner_keys = TargetParty(**{"name": "B", "table": self.path, "missing": "drop_rows", **keys})
+        kept = KeptRanks(self.folder, owner_keys, limit)
+        assert owner_keys.table is not None
+        table = take(read_table(owner_keys.name, owner_keys.table, owner_keys, rows=limit))
 
         def rank(table: Table, matrix: np.ndarray) -> Ranks:
             self.ranked += 1
@@ -64,10 +64,10 @@ class Owner:
 
 def right(ranks: Ranks, table: Table) -> bool:
     again = table.ranks()
-    both = zip(ranks.groups, again.groups, strict=True)
-    same = all((one.how_many, one.gaps) == (two.how_many, two.gaps) for one, two in both)
+    pairs = zip(ranks.groups, again.groups, strict=True)
+    equal = all((kept.how_many, kept.gaps) == (new.how_many, new.gaps) for kept, new in pairs)
     assert np.allclose(ranks.skewness, again.skewness, rtol=1e-12)  # an engine's rows come in any order
-    return same and np.array_equal(ranks.matrix, again.matrix)
+    return equal and np.array_equal(ranks.matrix, again.matrix)
 
 
 def test_a_table_is_ranked_once_whatever_order_a_run_gives_its_rows(clinic: Path) -> None:
@@ -200,14 +200,14 @@ def turned(file: Path) -> None:
 
 
 def of_another_step(file: Path) -> None:
-    about = json.loads(file.with_suffix(".json").read_text())
-    about["groups"][0][1] += 1
-    file.with_suffix(".json").write_text(json.dumps(about))
+    header = json.loads(file.with_suffix(".json").read_text())
+    header["groups"][0][1] += 1
+    file.with_suffix(".json").write_text(json.dumps(header))
 
 
 def of_another_day(file: Path) -> None:
-    about = json.loads(file.with_suffix(".json").read_text())
-    file.with_suffix(".json").write_text(json.dumps({**about, "kept": "2020-01-01 00:00 UTC"}))
+    header = json.loads(file.with_suffix(".json").read_text())
+    file.with_suffix(".json").write_text(json.dumps({**header, "kept": "2020-01-01 00:00 UTC"}))
 
 
 @pytest.mark.parametrize(
@@ -281,10 +281,12 @@ def test_runs_over_common_rows_use_them_and_give_the_same(clinic: Path) -> None:
         (content["parties"]["target"], "clinic.csv"),
     ):
         party |= {"table": str(clinic.with_name(name)), "missing": "drop_rows"}
-    said = list[str]()
+    sentences = list[str]()
     first, again = (
-        run_in_memory(load_plan(content), {}, keep_ranks=clinic.parent / "kept", say=said.append).result()
+        run_in_memory(
+            load_plan(content), {}, keep_ranks=clinic.parent / "kept", say=sentences.append
+        ).result()
         for _ in range(2)
     )
     pd.testing.assert_frame_equal(first.coefficients, again.coefficients, check_exact=True)
-    assert len([text for text in said if "not ranked again" in text]) == 2
+    assert len([text for text in sentences if "not ranked again" in text]) == 2

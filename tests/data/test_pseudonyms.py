@@ -28,10 +28,10 @@ def sorted_set(numbers: set[int]) -> np.ndarray:
 def test_a_pseudonym_is_the_stated_hmac() -> None:
     subkey = hmac.new(KEY, b"mpc_spearman/1 pseudonyms", hashlib.sha256).digest()
     texts = ["p1", "", "pé", "x" * 300]
-    for text, found in zip(texts, pseudonyms(arrow(*texts), KEY), strict=True):
+    for text, pseudonym in zip(texts, pseudonyms(arrow(*texts), KEY), strict=True):
         data = text.encode()
         message = len(data).to_bytes(8, "big") + data
-        assert bytes(found).ljust(16, b"\0") == hmac.new(subkey, message, hashlib.sha256).digest()[:16]
+        assert bytes(pseudonym).ljust(16, b"\0") == hmac.new(subkey, message, hashlib.sha256).digest()[:16]
 
 
 def test_many_ids_are_taken_in_blocks_and_slices_as_they_are() -> None:

@@ -61,8 +61,8 @@ def test_sqlite_refuses_what_is_not_one_select_that_reads(
 ) -> None:
     frame = pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]})
     monkeypatch.setenv(ADDRESS, into_sqlite(tmp_path / "t.db", "t", frame))
-    asked = Query.model_construct(query=query, connection=f"env:{ADDRESS}", order_by=())
-    text = refusal(lambda: read_table("B", asked, TableKeys()))
+    table_query = Query.model_construct(query=query, connection=f"env:{ADDRESS}", order_by=())
+    text = refusal(lambda: read_table("B", table_query, TableKeys()))
     assert text.removeprefix("column 'x': ") == f"sqlite: the query failed: {why}"
 
 
@@ -96,9 +96,9 @@ def test_not_even_a_statement_that_writes_changes_an_owners_table(
     engine: str, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame({"id": list("abc"), "x": [1, 2, 3]})
-    asked = made(engine, frame, tmp_path, server, monkeypatch)
+    table_query = made(engine, frame, tmp_path, server, monkeypatch)
     for query, rows in (("DELETE FROM t", 0), ("SELECT * FROM t", 3)):
-        with suppress(Unusable), connect(asked, 1 << 30) as database:
+        with suppress(Unusable), connect(table_query, 1 << 30) as database:
             assert sum(map(len, database.batches(query))) == rows
 
 
@@ -111,11 +111,11 @@ def test_a_column_of_sqlite_is_what_all_its_cells_are(
         connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", rows)
     connection.close()
     monkeypatch.setenv(ADDRESS, f"sqlite:{tmp_path / 't.db'}")
-    asked = Query(query="SELECT * FROM t", connection=f"env:{ADDRESS}")
-    table = read_table("B", asked, TableKeys(features=["mixed", "text"]))
+    table_query = Query(query="SELECT * FROM t", connection=f"env:{ADDRESS}")
+    table = read_table("B", table_query, TableKeys(features=["mixed", "text"]))
     assert table.ids.to_pylist() == [f"{i:02}" for i in range(9)]
     assert average(table) == [[1, 2, 3, 4, 5, 6, 7, 8, 9]] * 2
-    text = refusal(lambda: read_table("B", asked, TableKeys(features=["none", "bytes"])))
+    text = refusal(lambda: read_table("B", table_query, TableKeys(features=["none", "bytes"])))
     assert text.split("\n  ") == [
         "2 bad columns",
         "column 'none': all 9 values are missing",

@@ -27,9 +27,9 @@ def ids_of(values: Any, **settings: Any) -> list[str]:
     columns = values if isinstance(values, dict) else {"id": values}
     size = len(next(iter(columns.values())))
     table = pa.table({**columns, "x": pa.array(range(size), pa.int64())})
-    found = read(table, **settings).ids.to_pylist()
-    assert read(table.to_pandas(), **settings).ids.to_pylist() == found
-    return found
+    ids = read(table, **settings).ids.to_pylist()
+    assert read(table.to_pandas(), **settings).ids.to_pylist() == ids
+    return ids
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_ids_that_become_empty_or_equal_are_refused(csv: Any) -> None:
         "; duplicates: drop leaves out all rows with such ids, under alignment: intersect; duplicates: "
         "{COLUMN: sum} makes one row of them"
     )
-    found = read(csv(lines), normalise=["digits"], duplicates="drop")
-    assert found.ids.to_pylist() == ["8", "7", "9"]
+    table = read(csv(lines), normalise=["digits"], duplicates="drop")
+    assert table.ids.to_pylist() == ["8", "7", "9"]
 
 
 # ---- several columns
@@ -144,10 +144,10 @@ def test_all_copies_of_a_repeated_id_go(csv: Any, parquet: Any) -> None:
     names = ["a", "b", "a", "c", "d", "b", "b", "e"]
     lines = "id,x\n" + "".join(f"{name},{row}\n" for row, name in enumerate(names))
     for source in (csv(lines), parquet({"id": names, "x": list(range(8))})):
-        found = read(source, duplicates="drop")
-        assert (found.ids.to_pylist(), found.column(0).tolist()) == (["c", "d", "e"], [3, 4, 7])
-        assert found.cautions == ("left out: 5 rows, of all 2 ids that have several (duplicates: drop)",)
-        some = found.take(np.array([2, 0]))
+        table = read(source, duplicates="drop")
+        assert (table.ids.to_pylist(), table.column(0).tolist()) == (["c", "d", "e"], [3, 4, 7])
+        assert table.cautions == ("left out: 5 rows, of all 2 ids that have several (duplicates: drop)",)
+        some = table.take(np.array([2, 0]))
         assert (some.ids.to_pylist(), some.column(0).tolist()) == (["e", "c"], [7, 3])
 
 

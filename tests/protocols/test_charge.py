@@ -20,9 +20,9 @@ from mpc_spearman.privacy.charges import Charge, Ended, Entry, Started, balances
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.protocols import roles
 from mpc_spearman.protocols.charge import partner_losses
-from mpc_spearman.run import Run
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
+from support.faults import with_links
 from support.in_memory import run_in_memory
 from support.plans import LIGHT, mapping, plan
 from support.processes import EVER
@@ -73,35 +73,42 @@ def entries(folder: Path, party: str = "A") -> list[Entry]:
 def test_every_partner_is_in_the_ledger_and_noisy_numbers_count(
     reveal: str, more: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    its = plan("A1", "A2", cautious=True, reveal=reveal, **more)
-    found = partner_losses(its, its.roster("A1"))
-    assert {name: (one.loss, one.counted) for name, one in found.items()} == expected
+    chosen = plan("A1", "A2", cautious=True, reveal=reveal, **more)
+    losses = partner_losses(chosen, chosen.roster("A1"))
+    assert {name: (loss.loss, loss.counted) for name, loss in losses.items()} == expected
 
 
 def test_whoever_hears_of_noisy_vectors_counts_and_others_do_not() -> None:
     """With noise on inputs, statements about what is multiplied are noisy numbers of the rows of the run."""
     content = mapping("A1", "A2", cautious=True, reveal="strengths", results={"target": "nothing"})
-    found = partner_losses(load_plan(content), load_plan(content).roster("A1"))
-    assert {name: one.loss for name, one in found.items()} == {"C": 2.0, "B": 0.0, "A2": 0.0}
+    losses = partner_losses(load_plan(content), load_plan(content).roster("A1"))
+    assert {name: loss.loss for name, loss in losses.items()} == {"C": 2.0, "B": 0.0, "A2": 0.0}
     content["parties"]["sources"][0]["noise"] = "inputs"
-    found = partner_losses(load_plan(content), load_plan(content).roster("A1"))
-    assert found["B"].what == "statements"
-    assert found["B"].counted
-    assert {name: one.loss for name, one in found.items() if one.counted}.keys() >= {"B", "C"}
+    losses = partner_losses(load_plan(content), load_plan(content).roster("A1"))
+    assert losses["B"].what == "statements"
+    assert losses["B"].counted
+    assert {name: loss.loss for name, loss in losses.items() if loss.counted}.keys() >= {"B", "C"}
 
 
 # ---- when
 
 
+def linked(links: Callable[..., Links]) -> Callable[..., Any]:
+    """Return a hook that runs a role with other links."""
+    return partial(with_links, links=partial(links, abort_seconds=EVER))
+
+
 class _Watched(Links):
     """Links that note what is in a party's ledger when a message is sent, and fail at a message received."""
 
-    def __init__(self, ledger: Path, seen: list[tuple[str, set[str]]], fails: int, *given: Any, **more: Any):
-        super().__init__(*given, **more)
-        self._ledger, self._seen, self._left = ledger, seen, fails
+    def __init__(
+        self, ledger: Path, sent: list[tuple[str, set[str]]], fails: int, *arguments: Any, **more: Any
+    ):
+        super().__init__(*arguments, **more)
+        self._ledger, self._seen, self._left = ledger, sent, fails
 
     def send(self, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
-        self._seen.append((kind.name, {type(one).__name__ for one in Ledger(self._ledger).entries()}))
+        self._seen.append((kind.name, {type(entry).__name__ for entry in Ledger(self._ledger).entries()}))
         return super().send(peer, kind, values, **more)
 
     def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
@@ -109,24 +116,6 @@ class _Watched(Links):
         if self._left == 0:
             raise PolicyError("the run is ended here")
         return super().receive(peer, kind, **more)
-
-
-def watched(
-    role: Callable[..., Any], run: Run, frame: Any, *, seen: Any, folder: Path, fails: int = 0
-) -> Any:
-    """Run a role whose `seen` messages are noted, and which ends at a message by its number."""
-    run.make_links = partial(_Watched, folder / run.roster.me.name, seen, fails, abort_seconds=EVER)
-    return role(run, frame)
-
-
-def linked(links: type[Links]) -> Callable[..., Any]:
-    """Return a hook that runs a role with other links."""
-
-    def role_with(role: Callable[..., Any], run: Run, frame: Any) -> Any:
-        run.make_links = partial(links, abort_seconds=EVER)
-        return role(run, frame)
-
-    return role_with
 
 
 @pytest.mark.parametrize(
@@ -159,25 +148,25 @@ def test_the_ledger_holds_what_was_sent_wherever_a_run_ends(
         content = mapping(**{key: value for key, value in settings.items() if key != "noise"})
         if "noise" in settings:
             content["parties"]["sources"][0]["noise"] = settings["noise"]
-        its = with_ledgers(folder, content)
+        chosen = with_ledgers(folder, content)
         sent: dict[str, list[tuple[str, set[str]]]] = {"A": [], "B": []}
         hooks = {
-            party: partial(watched, seen=sent[party], folder=folder, fails=number * (party == "B"))
+            party: linked(partial(_Watched, folder / party, sent[party], number * (party == "B")))
             for party in sent
         }
-        ended = run_in_memory(its, normal_tables(), hooks)
+        ended = run_in_memory(chosen, normal_tables(), hooks)
         for party, seen in sent.items():
-            for kind, there in seen:
-                assert kind in GREETINGS or "Started" in there, (number, kind)
-                assert kind in GREETINGS | ROWS or "Charge" in there, (number, kind)
+            for kind, in_ledger in seen:
+                assert kind in GREETINGS or "Started" in in_ledger, (number, kind)
+                assert kind in GREETINGS | ROWS or "Charge" in in_ledger, (number, kind)
             lines = entries(folder, party)
-            kinds = {type(one).__name__ for one in lines}
-            ends = [one for one in lines if isinstance(one, Ended)]
+            kinds = {type(entry).__name__ for entry in lines}
+            ends = [entry for entry in lines if isinstance(entry, Ended)]
             assert len(ends) == ("Started" in kinds and party in ended.errors)
             noisy_statements = {"COLUMNS"} if party == "A" and "noise" in settings else set()
             told_rows = bool((telling | noisy_statements) & {kind for kind, _ in seen})
-            assert [one.taken_back for one in ends] == ["Charge" in kinds and not told_rows] * len(ends)
-            back |= {one.taken_back for one in ends}
+            assert [entry.taken_back for entry in ends] == ["Charge" in kinds and not told_rows] * len(ends)
+            back |= {entry.taken_back for entry in ends}
         if not ended.errors:
             break
     assert not ended.errors  # a run that is ended at no message
@@ -195,7 +184,7 @@ def reads(folder: Path, flags: list[bool]) -> tuple[list[int], list[Entry]]:
 
     In each run it matches one person of interest, of whom everything but a flag is known, and others without.
     """
-    its = with_ledgers(folder, mapping(cautious=True, reveal="strengths", alignment="intersect"))
+    chosen = with_ledgers(folder, mapping(cautious=True, reveal="strengths", alignment="intersect"))
     table = pd.DataFrame({"id": range(PEOPLE), "flag": 0, "visits": np.arange(PEOPLE) % 7})
     table.loc[range(len(flags)), "flag"] = np.array(flags, dtype=int)
     table.loc[PEOPLE - CHOSEN, "flag"] = 1  # somebody who is never chosen
@@ -212,7 +201,7 @@ def reads(folder: Path, flags: list[bool]) -> tuple[list[int], list[Entry]]:
     for person in range(len(flags)):
         rows = [person, *range(PEOPLE - CHOSEN + 1, PEOPLE)]
         its_rows = pd.DataFrame({"id": rows, "x": np.arange(CHOSEN), "y": np.arange(CHOSEN)[::-1]})
-        run_in_memory(its, {"A": table, "B": its_rows}, {"B": linked(Ending)})
+        run_in_memory(chosen, {"A": table, "B": its_rows}, {"B": linked(Ending)})
     return heard, entries(folder)
 
 
@@ -220,10 +209,10 @@ def test_a_partner_that_ends_runs_reads_nothing_that_is_not_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = [True, False, True, True, False]
-    found, lines = reads(tmp_path, flags)
-    charged = sum(isinstance(one, Charge) for one in lines)
-    assert len(set(found)) < 2 or len(found) <= charged
-    assert all(one.row <= 4 for one in balances(lines))
+    heard, lines = reads(tmp_path, flags)
+    charged = sum(isinstance(entry, Charge) for entry in lines)
+    assert len(set(heard)) < 2 or len(heard) <= charged
+    assert all(entry.row <= 4 for entry in balances(lines))
 
     old = tmp_path / "old"  # the order of steps that it was: statements first
     old.mkdir()
@@ -238,11 +227,11 @@ def test_a_partner_that_ends_runs_reads_nothing_that_is_not_charged(
     monkeypatch.setattr(roles, "align", lambda run, table, source: None)
     monkeypatch.setattr(roles, "charge", lambda run, table: None)
     monkeypatch.setattr(roles, "describe", late)
-    found, lines = reads(old, flags)
-    if len(set(found)) > 1:  # what was stated told of the rows used
-        assert [each == 2 for each in found] == flags
-    assert len(found) == len(flags)
-    assert not any(isinstance(one, Charge) for one in lines)
+    heard, lines = reads(old, flags)
+    if len(set(heard)) > 1:  # what was stated told of the rows used
+        assert [count == 2 for count in heard] == flags
+    assert len(heard) == len(flags)
+    assert not any(isinstance(entry, Charge) for entry in lines)
 
 
 # ---- runs that end before they are charged
@@ -253,7 +242,7 @@ def test_a_run_that_ends_after_matching_has_a_line_saying_so(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "240")
     content = mapping(cautious=True, alignment="intersect", purpose="a study of costs")
-    its = with_ledgers(tmp_path, content)
+    chosen = with_ledgers(tmp_path, content)
 
     class Ending(Links):
         def receive(self, peer: Party, kind: Kind, **more: Any) -> dict[str, Any]:
@@ -264,28 +253,31 @@ def test_a_run_that_ends_after_matching_has_a_line_saying_so(
 
     tables = {party: table.assign(id=range(40)) for party, table in normal_tables().items()}
     tables["A"]["id"] += 5
-    run_in_memory(its, tables, {"B": linked(Ending)}, plan_name="cluster")
+    run_in_memory(chosen, tables, {"B": linked(Ending)}, plan_name="cluster")
     start, end = entries(tmp_path)
     assert isinstance(start, Started)
     assert isinstance(end, Ended)
-    assert {name: one.what for name, one in start.started.told.items()} == {"B": "common rows", "C": "sizes"}
+    assert {name: entry.what for name, entry in start.started.told.items()} == {
+        "B": "common rows",
+        "C": "sizes",
+    }
     assert (start.started.rows, end.rows, end.error, end.party) == (40, 35, "PolicyError", "B")
     assert balances([start, end]) == []
     assert main(["ledger", str(tmp_path / "A")]) == 0
     row = " ".join(capsys.readouterr().out.splitlines()[1].split())
-    assert f"cluster: a study of costs ({spoken(its.digest())[:19]}) 40 2 B learnt which 35 of our" in row
+    assert f"cluster: a study of costs ({spoken(chosen.digest())[:19]}) 40 2 B learnt which 35 of our" in row
     assert "no results: it ended before it was charged; ended by PolicyError of B in agree" in row
 
 
 def test_what_an_owner_can_know_alone_is_refused_before_it_charges(tmp_path: Path) -> None:
     content = mapping(cautious=True, reveal="strengths")
-    its = with_ledgers(tmp_path, content)
-    for party in (its.parties.target, *its.parties.sources):
+    chosen = with_ledgers(tmp_path, content)
+    for party in (chosen.parties.target, *chosen.parties.sources):
         policy = party.policy.model_copy(update={"max_reveal": ("strengths",)})
-        its = its.with_party(party.model_copy(update={"policy": policy}))
+        chosen = chosen.with_party(party.model_copy(update={"policy": policy}))
     tables = normal_tables(60)
     tables["A"]["b"] = 7
-    ended = run_in_memory(its, tables)
+    ended = run_in_memory(chosen, tables)
     assert ended.classes() == {"A": "PolicyError", "B": "PeerFailed", "C": "PeerFailed"}
     assert "min_columns: 2 or more source columns" in str(ended.errors["A"])
-    assert [type(one).__name__ for one in entries(tmp_path)] == ["Started", "Ended"]
+    assert [type(entry).__name__ for entry in entries(tmp_path)] == ["Started", "Ended"]

@@ -191,16 +191,16 @@ def _random_tables(seed: int, n: int, m_source: int, m_target: int) -> dict[str,
     ],
 )
 def test_rows_in_another_order_give_everyone_the_same_numbers(protocol, level, estimator):
-    its = plan(protocol=protocol, reveal=level, estimator=estimator, he=SMALL)
+    chosen = plan(protocol=protocol, reveal=level, estimator=estimator, he=SMALL)
     first = _random_tables(31, 80, 3, 3)
     order = np.random.default_rng(32).permutation(80)
-    again = {party: one.iloc[order].reset_index(drop=True) for party, one in first.items()}
-    one, other = (run_in_memory(its, tables) for tables in (first, again))
+    again = {party: first_run.iloc[order].reset_index(drop=True) for party, first_run in first.items()}
+    first_run, second_run = (run_in_memory(chosen, tables) for tables in (first, again))
     for party in "CBA":
-        mine, theirs = one.result(party), other.result(party)
-        assert mine.holds == theirs.holds
-        for part in mine.holds:
-            assert getattr(mine, part).equals(getattr(theirs, part)), (party, part)
+        result, again_result = first_run.result(party), second_run.result(party)
+        assert result.holds == again_result.holds
+        for part in result.holds:
+            assert getattr(result, part).equals(getattr(again_result, part)), (party, part)
 
 
 @pytest.mark.parametrize(

@@ -58,15 +58,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
 
 
 def shifted(give: Callable[..., None], row: int, by: Any) -> Callable[..., None]:
-    def give_shifted(run: Run, computation: Computation, own: Contribution) -> None:
+    def give_shifted(run: Run, computation: Computation, contribution: Contribution) -> None:
         if run.roster.me.name == "A":
-            vectors = own.vectors.astype(np.int64)
+            vectors = contribution.vectors.astype(np.int64)
             if isinstance(by, np.ndarray):
                 vectors[0] = by
             else:
                 vectors[0, row] += np.array(by % 2**64, dtype=np.uint64).astype(np.int64)
-            own = Contribution(vectors)
-        give(run, computation, own)
+            contribution = Contribution(vectors)
+        give(run, computation, contribution)
 
     return give_shifted
 
@@ -93,17 +93,19 @@ def test_strengths(estimator, run):
     check(ended, odd[:, row])
     frames = {party: table.drop(columns="id") for party, table in TABLES.items()}
     truth = reference({"A": frames["A"]}, frames["B"], estimator=estimator).strengths
-    left = ~odd[:, row]
-    np.testing.assert_allclose(ended.result("C").strengths[left], truth[left], rtol=0, atol=encoding.error)
+    defined = ~odd[:, row]
+    np.testing.assert_allclose(
+        ended.result("C").strengths[defined], truth[defined], rtol=0, atol=encoding.error
+    )
 
 
 def test_coefficients(run):
     odd = Y % 2 == 1
     row = int(np.flatnonzero(odd.any(axis=0))[0])
     result = run(row, reveal="coefficients").result("C")
-    found = result.coefficients.isna().to_numpy()
-    assert found[0].tolist() == odd[:, row].tolist()
-    assert (found[1:] == (np.ptp(X, axis=1) == 0)[1:, None]).all()
+    undefined = result.coefficients.isna().to_numpy()
+    assert undefined[0].tolist() == odd[:, row].tolist()
+    assert (undefined[1:] == (np.ptp(X, axis=1) == 0)[1:, None]).all()
     assert result.pvalues.isna().equals(result.coefficients.isna())
     assert result.counts.tolist() == (2 - odd[:, row]).tolist()
     assert sum(CAUTION in line for line in result.warnings) == 1
@@ -151,6 +153,6 @@ def test_encrypted(scheme, level, run):
     }[level]
     ended = run(row, by=by, reveal=level, **PROTOCOLS[scheme])
     result = ended.result("C")
-    seen = result.strengths if level == "strengths" else result.coefficients.iloc[0]
-    assert seen.isna().any()
+    numbers = result.strengths if level == "strengths" else result.coefficients.iloc[0]
+    assert numbers.isna().any()
     assert all(sum(CAUTION in line for line in ended.result(party).warnings) == 1 for party in "CBA")

@@ -45,9 +45,9 @@ D = table([*ids(0, 100), *ids(120, 300)], "d", 2, 3)
 
 def joined(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """The complete rows that all have, in one order, as pandas finds them."""
-    complete = {party: one.dropna() for party, one in tables.items()}
-    both = reduce(lambda one, other: one.merge(other, on="id"), complete.values())
-    return {party: both[one.columns.drop("id")] for party, one in complete.items()}
+    complete = {party: frame.dropna() for party, frame in tables.items()}
+    both = reduce(lambda left, right: left.merge(right, on="id"), complete.values())
+    return {party: both[frame.columns.drop("id")] for party, frame in complete.items()}
 
 
 def check(ended: Ended, tables: Mapping[str, pd.DataFrame], level: str) -> None:
@@ -79,12 +79,12 @@ def test_the_result_is_that_of_the_joined_rows(protocol: str, level: str, others
 def test_the_coordinator_gets_all_counts_and_others_their_own() -> None:
     tables = {"A": A, "D": D, "B": B}
     ended = run_in_memory(plan("A", "D", alignment="intersect"), tables)
-    sizes = {party: len(one) for party, one in tables.items()}
+    sizes = {party: len(frame) for party, frame in tables.items()}
     assert ended.result("C").offered == sizes
     for party in tables:
         assert ended.result(party).offered == {party: sizes[party]}
-    same = {"A": A.head(60), "B": B.head(60).assign(id=A["id"])}
-    assert run_in_memory(plan(), same).result("C").offered == {}
+    equal = {"A": A.head(60), "B": B.head(60).assign(id=A["id"])}
+    assert run_in_memory(plan(), equal).result("C").offered == {}
 
 
 @pytest.mark.parametrize("n", [3, 100])
@@ -106,7 +106,7 @@ def test_fewer_than_three_rows_in_common_are_refused_in_words(n: int, have: str)
 def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
     """Where too few are common, where all must be the same, and where some are common: of the others."""
 
-    def said(alignment: str, **tables: pd.DataFrame) -> tuple[Ended, dict[str, list[str]]]:
+    def run_and_listen(alignment: str, **tables: pd.DataFrame) -> tuple[Ended, dict[str, list[str]]]:
         heard: dict[str, list[str]] = {party: [] for party in "CBA"}
 
         def listening(role: Any, run: Run, frame: Any) -> Any:
@@ -115,18 +115,18 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
         return run_in_memory(plan(alignment=alignment), tables, dict.fromkeys("CBA", listening)), heard
 
     spaced = B.assign(id=B["id"] + " ")
-    ended, heard = said("intersect", A=A, B=spaced)
+    ended, heard = run_and_listen("intersect", A=A, B=spaced)
     assert ended.classes() == dict.fromkeys("CBA", "AlignmentError")
     why = "Of the 200 ids here, 200 have spaces around them (normalise: [strip])"
     assert heard == {"C": [], "B": [why], "A": []}
     assert not run_in_memory(plan(alignment="intersect", normalise=["strip"]), {"A": A, "B": spaced}).errors
 
-    ended, heard = said("same", A=A, B=B.head(170).assign(id=A["id"].str.upper()))
+    ended, heard = run_and_listen("same", A=A, B=B.head(170).assign(id=A["id"].str.upper()))
     assert ended.classes()["B"] == "AlignmentError"
     assert heard["B"] == ["Of the 170 ids here, 170 have upper-case letters (normalise: [casefold])"]
     assert heard["A"] == heard["C"] == []
 
-    ended, heard = said("intersect", A=A, B=B.assign(id=B["id"].where(B.index > 20, " " + B["id"])))
+    ended, heard = run_and_listen("intersect", A=A, B=B.assign(id=B["id"].where(B.index > 20, " " + B["id"])))
     n = ended.result("C").n
     assert heard["A"] == [f"{n} of 170 rows are common to all data parties"]
     (text,) = heard["B"]
@@ -142,7 +142,7 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "policy", "told"),
+    ("owner", "policy", "text"),
     [
         ("A", {"max_ids": 199}, "B (target) offers 200 ids to match, and the policy of A (source) has"),
         ("B", {"max_ids": 169}, "A (source) offers 170 ids to match, and the policy of B (target) has"),
@@ -151,10 +151,10 @@ def test_why_ids_may_not_match_is_said_to_their_owner_alone() -> None:
         ("A", {"min_rows": 111}, "have 110 ids in common, and the policy of A (source) has min_rows: 111"),
     ],
 )
-def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy: Any, told: str) -> None:
+def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy: Any, text: str) -> None:
     answered = []
 
-    def seen(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def noted(values: Mapping[str, Any]) -> Mapping[str, Any]:
         answered.append(values)
         return values
 
@@ -162,13 +162,13 @@ def test_an_owners_rule_is_applied_before_anyone_is_answered(owner: str, policy:
         content = mapping(alignment="intersect")
         place = content["parties"]["target"] if owner == "B" else content["parties"]["sources"][0]
         place["policy"] |= rule
-        hook = partial(on_values, kind="COMMON", change=seen)
+        hook = partial(on_values, kind="COMMON", change=noted)
         return run_in_memory(load_plan(content), {"A": A, "B": B}, {"C": hook})
 
     ended = run(policy)
     assert ended.classes() == {"C": "DisclosureError", "A": "PeerFailed", "B": "PeerFailed"}
     ((rule, value),) = policy.items()
-    assert told in str(ended.errors["C"])
+    assert text in str(ended.errors["C"])
     assert f"has {rule}" in str(ended.errors["C"])
     assert not answered
     just = {
@@ -241,7 +241,9 @@ def test_common_rows_left_out_at_all_parties_are_not_noticed(monkeypatch: pytest
 
     def fewer(sets: Any) -> Any:
         keep = [np.flatnonzero(marked)[5:] for marked in common(sets)]
-        return [np.isin(np.arange(len(one)), kept) for one, kept in zip(sets, keep, strict=True)]
+        return [
+            np.isin(np.arange(len(pseudonyms)), marked) for pseudonyms, marked in zip(sets, keep, strict=True)
+        ]
 
     monkeypatch.setattr(intersect, "common", fewer)
     ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B})
@@ -263,11 +265,11 @@ def test_lists_that_repeat_or_are_out_of_order_are_refused(change: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{"ids": 0}, {"ids": -1}, {"ids": 10**9}, {"min_rows": -1}, {"max_unmatched": np.nan}]
+    "changes", [{"ids": 0}, {"ids": -1}, {"ids": 10**9}, {"min_rows": -1}, {"max_unmatched": np.nan}]
 )
-def test_offers_that_cannot_be_are_refused(said: Any) -> None:
+def test_offers_that_cannot_be_are_refused(changes: Any) -> None:
     def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**values, **{name: np.array([value]) for name, value in said.items()}}
+        return {**values, **{name: np.array([value]) for name, value in changes.items()}}
 
     hook = partial(on_values, kind="OFFER", change=changed)
     ended = run_in_memory(plan(alignment="intersect"), {"A": A, "B": B}, {"B": hook})

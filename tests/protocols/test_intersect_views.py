@@ -94,11 +94,11 @@ def test_only_these_messages_pass_between_hello_and_sizes() -> None:
     for receiver, sender in permutations(PARTIES, 2):
         received = run.transcript.received(receiver, sender)
         kinds = [one.kind for one in received]
-        found = messages(run, receiver, sender)
+        listed_messages = messages(run, receiver, sender)
         assert kinds[:2] == ["HELLO", "CONFIRM"]
-        assert kinds[2 : 2 + len(found)] == [one.kind for one in found]
-        assert not set(kinds[2 + len(found) :]) & set(BETWEEN)
-        for message, (layout, sizes) in zip(found, lists.get((receiver, sender), []), strict=True):
+        assert kinds[2 : 2 + len(listed_messages)] == [one.kind for one in listed_messages]
+        assert not set(kinds[2 + len(listed_messages) :]) & set(BETWEEN)
+        for message, (layout, sizes) in zip(listed_messages, lists.get((receiver, sender), []), strict=True):
             parse(layout.split(), message.payload, sizes)
 
 
@@ -136,9 +136,9 @@ def test_the_coordinator_gets_sorted_pseudonyms_and_answers_by_the_list() -> Non
 def test_owners_state_their_lists_sizes_and_policies_truthfully() -> None:
     run = recorded(0)
     for party, table in TABLES.items():
-        said = parse(OFFER.split(), run.transcript.payloads("C", party, "OFFER")[0], {})
+        offer = parse(OFFER.split(), run.transcript.payloads("C", party, "OFFER")[0], {})
         numbers = [len(table), 3, 10_000_000, 1.0]
-        assert [value[0] for value in said.values()] == numbers
+        assert [value[0] for value in offer.values()] == numbers
 
 
 def test_the_key_is_new_in_each_run_and_never_reaches_the_coordinator() -> None:
@@ -178,17 +178,17 @@ def test_pseudonyms_are_uniform_bits() -> None:
 
 def test_nothing_at_the_coordinator_depends_on_ids_but_which_are_equal() -> None:
     """With other names for the same people it receives the same, but for what is random in each run."""
-    one, other = recorded(0), recorded(0, renamed=True)
+    first_run, second_run = recorded(0), recorded(0, renamed=True)
     fresh = {"HELLO", "CONFIRM", "PSEUDONYMS", "SHARE", "COST", "FAREWELL"}
     for party in TABLES:
-        first, second = one.transcript.received("C", party), other.transcript.received("C", party)
-        for mine, its in zip(first, second, strict=True):
-            assert (mine.kind, len(mine.payload)) == (its.kind, len(its.payload))
-            assert mine.kind in fresh or mine.payload == its.payload
+        first, second = first_run.transcript.received("C", party), second_run.transcript.received("C", party)
+        for message, renamed in zip(first, second, strict=True):
+            assert (message.kind, len(message.payload)) == (renamed.kind, len(renamed.payload))
+            assert message.kind in fresh or message.payload == renamed.payload
     for some in (("A", "B"), ("A", "D"), ("B", "D"), ("A", "B", "D")):
-        sets = ([set(pseudonyms(run, party)) for party in some] for run in (one, other))
+        sets = ([set(pseudonyms(run, party)) for party in some] for run in (first_run, second_run))
         assert len({len(set.intersection(*its)) for its in sets}) == 1
-    assert one.results["C"].coefficients.equals(other.results["C"].coefficients)
+    assert first_run.results["C"].coefficients.equals(second_run.results["C"].coefficients)
 
 
 def test_no_party_receives_or_writes_any_part_of_an_id() -> None:

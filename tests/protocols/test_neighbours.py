@@ -29,35 +29,35 @@ N = 12
 #: Messages that masks, keys and nonces make different in every run, or that are about time.
 RANDOM = {"HELLO", "CONFIRM", "MATCHING_KEY", "MASKED", "SHARE", "ALIGNMENT", "COMMON", "COST", "RECORD"}
 RANDOM |= {"FAREWELL", "KEEPALIVE", "PSEUDONYMS", "REPLICA", "PADDED", "ORDER"}
-Said = list[tuple[str, str, str, dict[str, Any]]]
-Run = Callable[..., Said]
+Messages = list[tuple[str, str, str, dict[str, Any]]]
+Run = Callable[..., Messages]
 
 
 @pytest.fixture
 def heard(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a plan whose noise is 0 and whose digits are kept, and return who was sent what."""
-    said: Said = []
+    messages: Messages = []
     send = Links.send
 
-    def kept(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
-        said.append((links._roster.me.name, peer.name, kind.name, dict(values)))
+    def send_noted(links: Links, peer: Party, kind: Kind, values: Mapping[str, Any], **more: Any) -> bytes:
+        messages.append((links._roster.me.name, peer.name, kind.name, dict(values)))
         return send(links, peer, kind, values, **more)
 
-    monkeypatch.setattr(Links, "send", kept)
+    monkeypatch.setattr(Links, "send", send_noted)
     for module in (noise, strengths, explained):
         monkeypatch.setattr(module, "discrete_gaussian", lambda sigma: np.zeros_like(sigma))
     for module in (noise, explained):
         monkeypatch.setattr(module, "in_digits", lambda values, *_: values)
 
-    def run(its: Any, tables: Mapping[str, pd.DataFrame]) -> Said:
-        said.clear()
-        run_in_memory(its, tables).result("B")
-        return sorted(said, key=lambda one: one[:3])
+    def run(chosen_plan: Any, tables: Mapping[str, pd.DataFrame]) -> Messages:
+        messages.clear()
+        run_in_memory(chosen_plan, tables).result("B")
+        return sorted(messages, key=lambda message: message[:3])
 
     return run
 
 
-def made(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
+def random_tables(rng: np.random.Generator) -> dict[str, pd.DataFrame]:
     return {
         "A": table(
             a=rng.normal(size=N),
@@ -78,8 +78,8 @@ def exchanged(frame: pd.DataFrame, i: int, j: int) -> pd.DataFrame:
 
 
 def plan_for(level: str, alignment: str, adjust: tuple[str, ...] = (), **settings: Any) -> Any:
-    both = {"target": level, "sources": level, "precision": "statistical"}
-    content = mapping(reveal=level, alignment=alignment, **{"results": both, **settings})
+    grants = {"target": level, "sources": level, "precision": "statistical"}
+    content = mapping(reveal=level, alignment=alignment, **{"results": grants, **settings})
     content["parties"]["sources"][0] |= {"encode": {"region": "flags"}}
     content["parties"]["sources"][0]["policy"]["min_rows"] = 1
     for party in (content["parties"]["target"], *content["parties"]["sources"]):
@@ -87,12 +87,15 @@ def plan_for(level: str, alignment: str, adjust: tuple[str, ...] = (), **setting
     return load_plan(content)
 
 
-def apart(one: Said, other: Said, receiver: str) -> float:
+def apart(first: Messages, second: Messages, receiver: str) -> float:
     """Σ Δ²/s² over all numbers with noise that a party received; all else must be the same."""
     square = 0.0
-    both = [[line for line in said if line[1] == receiver and line[2] not in RANDOM] for said in (one, other)]
-    assert [line[:3] for line in both[0]] == [line[:3] for line in both[1]]
-    for (*_, first), (*_, second) in zip(*both, strict=True):
+    lines = [
+        [line for line in messages if line[1] == receiver and line[2] not in RANDOM]
+        for messages in (first, second)
+    ]
+    assert [line[:3] for line in lines[0]] == [line[:3] for line in lines[1]]
+    for (*_, first), (*_, second) in zip(*lines, strict=True):
         for name in first:
             a, b = first[name], second[name]
             with_noise = {"coefficients": "noise", "strengths": "strengths_noise"}.get(name)
@@ -126,31 +129,31 @@ def test_all_that_a_party_receives_differs_by_noise_alone(
 ) -> None:
     """Of pairs of rows both in the run by at most μ; of pairs of which one is not by at most 1.5·μ."""
     rng = np.random.default_rng(5)
-    its, frames, mu = plan_for(level, alignment, adjust), made(rng), separation(2.0)
+    chosen_plan, frames, mu = plan_for(level, alignment, adjust), random_tables(rng), separation(2.0)
     frames = {
         owner: frame.assign(**dict.fromkeys(adjust, rng.permutation(N))) for owner, frame in frames.items()
     }
     left_out = [3, 7, 9] if alignment == "intersect" else []
-    found = {"both": [0.0], "one": [0.0]}
+    squares = {"both": [0.0], "one": [0.0]}
 
     def tables(whole: dict[str, pd.DataFrame], owner: str) -> dict[str, pd.DataFrame]:
         other = "B" if owner == "A" else "A"
         return {**whole, other: whole[other].drop(left_out).reset_index(drop=True)}
 
-    before = {owner: heard(its, tables(frames, owner)).copy() for owner in "AB"}
+    before = {owner: heard(chosen_plan, tables(frames, owner)).copy() for owner in "AB"}
     for owner, after, i, j in list(neighbours(frames))[::every]:
-        said = heard(its, tables(after, owner))
-        used = 2 - len({i, j} & set(left_out))
-        square = apart(before[owner], said, "B" if owner == "A" else "A")
-        found["both" if used == 2 else "one"].append(square if used else 0.0)
-        assert used or square < 1e-20
-    assert 0.003 * mu**2 < max(found["both"]) <= mu**2
-    assert max(found["one"]) <= (1.5 * mu) ** 2
+        messages = heard(chosen_plan, tables(after, owner))
+        in_run = 2 - len({i, j} & set(left_out))
+        square = apart(before[owner], messages, "B" if owner == "A" else "A")
+        squares["both" if in_run == 2 else "one"].append(square if in_run else 0.0)
+        assert in_run or square < 1e-20
+    assert 0.003 * mu**2 < max(squares["both"]) <= mu**2
+    assert max(squares["one"]) <= (1.5 * mu) ** 2
 
 
 def test_a_category_is_hidden_as_one_value(heard: Run) -> None:
     """Under ``unit: value`` two people exchange their categories alone, which changes two flags."""
-    its = plan_for(
+    chosen_plan = plan_for(
         "coefficients",
         "same",
         privacy={"unit": "value"},
@@ -159,9 +162,9 @@ def test_a_category_is_hidden_as_one_value(heard: Run) -> None:
     # Flags of two people have a range that is hardly rounded up.
     region, mu = np.array([*"uuvvwwwwwwww"]), separation(2.0)
     frames = {"A": table(region=region), "B": table(flag=np.isin(np.arange(N), [0, 4]))}
-    before = heard(its, frames).copy()
+    before = heard(chosen_plan, frames).copy()
     region[[0, 2]] = region[[2, 0]]
-    after = heard(its, {**frames, "A": table(region=region)})
+    after = heard(chosen_plan, {**frames, "A": table(region=region)})
     assert 0.6 * mu**2 < apart(before, after, "B") <= mu**2
 
 
@@ -183,14 +186,14 @@ def test_a_value_that_shows_in_several_features_is_hidden_as_one(columns: str, h
     content["parties"]["sources"][0]["policy"]["min_rows"] = 3
     if columns != "number":
         content["parties"]["sources"][0]["encode"] = {"x": "flags"}
-    its, whole, mu, squares = load_plan(content), table(x=values), separation(2.0), list[float]()
+    chosen_plan, whole, mu, squares = load_plan(content), table(x=values), separation(2.0), list[float]()
     rows = [0, 1, 2, 80, 81, 82, *range(160, 200)] if columns == "chosen rows" else [*range(30)]
     target = whole[["id"]].iloc[rows].assign(y=np.arange(len(rows)) == 0).reset_index(drop=True)
-    before = heard(its, {"A": whole, "B": target}).copy()
+    before = heard(chosen_plan, {"A": whole, "B": target}).copy()
     for other in (rows[3], rows[-1]):
         x = whole["x"].to_numpy(copy=True)
         x[[0, other]] = x[[other, 0]]
-        squares.append(apart(before, heard(its, {"A": whole.assign(x=x), "B": target}), "B"))
+        squares.append(apart(before, heard(chosen_plan, {"A": whole.assign(x=x), "B": target}), "B"))
     assert 0.2 * mu**2 < max(squares) <= mu**2
 
 
@@ -202,14 +205,18 @@ def test_statements_are_the_same_whatever_rows_a_partner_chooses(
     """Where the coordinator has no exact coefficients, also what owners describe to it."""
     rng, kinds = np.random.default_rng(6), ("COLUMNS", "DESCRIPTION" if level != "coefficients" else "")
     frames = {
-        "A": pd.concat([made(rng)["A"]] * 6, ignore_index=True).assign(id=[f"r{i}" for i in range(6 * N)]),
-        "B": pd.concat([made(rng)["B"]] * 6, ignore_index=True).assign(id=[f"r{i}" for i in range(6 * N)]),
+        "A": pd.concat([random_tables(rng)["A"]] * 6, ignore_index=True).assign(
+            id=[f"r{i}" for i in range(6 * N)]
+        ),
+        "B": pd.concat([random_tables(rng)["B"]] * 6, ignore_index=True).assign(
+            id=[f"r{i}" for i in range(6 * N)]
+        ),
     }
     ages = dict.fromkeys(adjust, rng.permutation(6 * N))
     frames = {owner: frame.assign(**ages) for owner, frame in frames.items()}
-    its, stated = plan_for(level, "intersect", adjust), set[str]()
+    chosen_plan, stated = plan_for(level, "intersect", adjust), set[str]()
     for left_out in ([], [3, 15, 27], [0, 1, 2]):
         chosen = {**frames, "B": frames["B"].drop(left_out).reset_index(drop=True)}
-        said = heard(its, chosen)
-        stated.add(str([line for line in said if line[0] == "A" and line[2] in kinds]))
+        messages = heard(chosen_plan, chosen)
+        stated.add(str([line for line in messages if line[0] == "A" and line[2] in kinds]))
     assert len(stated) == 1

@@ -30,8 +30,8 @@ from support.plans import plan
 class Peers:
     """Links whose peers say what they are told to say; what is sent is kept."""
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self.said, self.sent = said, []
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.said, self.sent = values, []
 
     def receive(self, peer: Party, kind: Kind, **_: Any) -> Mapping[str, Any]:
         return self.said
@@ -41,11 +41,11 @@ class Peers:
 
 
 def run_of(
-    me: str, said: Mapping[str, Any], *sources: str, overrides: tuple[str, ...] = (), **settings: Any
+    me: str, values: Mapping[str, Any], *sources: str, overrides: tuple[str, ...] = (), **settings: Any
 ) -> Any:
     chosen = load_plan(plan(*sources, **settings).model_dump(mode="json"), overrides)
     run: Any = Run(chosen, chosen.roster(me), None, say=print)  # type: ignore[arg-type]
-    run.links = Peers(said)
+    run.links = Peers(values)
     return run
 
 
@@ -67,7 +67,7 @@ def stated(run: Any, shapes: Shapes, ranks: Ranks | None = None) -> Shapes:
     return state(run, shapes, statements, own)
 
 
-def said(defined: int, ranges: Sequence[int] = (), diameter: int = 0, **more: int) -> dict[str, Any]:
+def statement(defined: int, ranges: Sequence[int] = (), diameter: int = 0, **more: int) -> dict[str, Any]:
     numbers = {
         "defined": [defined],
         "ranges": ranges,
@@ -93,7 +93,7 @@ def test_owners_state_scales_and_the_coordinator_only_receives_them():
     noisy = {"results": {"precision": "statistical"}}
     for level, receivers in (("strengths", ["C", "B", "A2"]), ("coefficients", ["C"])):
         run = run_of(
-            "A1", said(2, [0, 0] if level == "coefficients" else [0]), "A1", "A2", reveal=level, **noisy
+            "A1", statement(2, [0, 0] if level == "coefficients" else [0]), "A1", "A2", reveal=level, **noisy
         )
         shapes = stated(run, Shapes(9, dict(zip(run.roster.sources, (3, 2), strict=True)), 2), RANKS)
         sent = {name: values for name, kind, values in run.links.sent if kind is Kind.COLUMNS}
@@ -104,7 +104,7 @@ def test_owners_state_scales_and_the_coordinator_only_receives_them():
         # two vectors at `coefficients`, of which the constant one has no range; their sum at `strengths`
         assert len(sent["C"]["ranges"]) == (3 if level == "coefficients" else 1)
         assert shapes.defined_sources == 4
-        exact = run_of("A1", said(2), "A1", "A2", reveal=level)
+        exact = run_of("A1", statement(2), "A1", "A2", reveal=level)
         stated(exact, Shapes(9, dict(zip(exact.roster.sources, (3, 2), strict=True)), 2), RANKS)
         assert [list(values) for _, _, values in exact.links.sent] == [["defined"]] * 3
 
@@ -120,13 +120,13 @@ def test_owners_state_scales_and_the_coordinator_only_receives_them():
 )
 def test_scales_that_no_columns_have_are_refused_when_they_arrive(ranges, diameter, text):
     noisy = {"results": {"precision": "statistical"}}
-    run = run_of("C", said(2, ranges, diameter, mean_range=0), "A1", reveal="coefficients", **noisy)
+    run = run_of("C", statement(2, ranges, diameter, mean_range=0), "A1", reveal="coefficients", **noisy)
     with pytest.raises(ProtocolViolation, match=rf"states a {text}"):
         stated(run, Shapes(9, {run.roster.sources[0]: 2}, 2))
 
 
 def test_at_ranking_a_constant_column_states_the_range_of_one_without_ties():
-    run = run_of("B", said(2, [0]), "A1", reveal="ranking", results={"precision": "statistical"})
+    run = run_of("B", statement(2, [0]), "A1", reveal="ranking", results={"precision": "statistical"})
     stated(run, Shapes(9, {run.roster.sources[0]: 2}, 3), RANKS)
     ranges = next(values["ranges"] for name, _, values in run.links.sent if name == "A1").tolist()
     assert ranges[2] == ranges[0]
@@ -136,19 +136,19 @@ def test_at_ranking_a_constant_column_states_the_range_of_one_without_ties():
 def test_too_few_rows_are_said_before_anything_is_sent():
     rng = np.random.default_rng(1)
     for n, many in ((100, True), (100_000, False)):
-        its = plan(cautious=True, results={"target": "coefficients"})
+        chosen = plan(cautious=True, results={"target": "coefficients"})
         ranks = rank_columns(list(rng.random((10, n))))
-        stated = level_of(its).statements(ranks, Role.SOURCE, np.ones(10))
-        sentences = too_few_rows(its, stated, Role.SOURCE, Shapes(n, {}, 10))
+        stated = level_of(chosen).statements(ranks, Role.SOURCE, np.ones(10))
+        sentences = too_few_rows(chosen, stated, Role.SOURCE, Shapes(n, {}, 10))
         assert (sentences != []) == many
         assert all(
             "sampling error. Grant strengths, use fewer columns, or agree" in text for text in sentences
         )
 
 
-def described(said: Mapping[str, Any], **settings: Any) -> Any:
+def described(values: Mapping[str, Any], **settings: Any) -> Any:
     """What the coordinator makes of how a source describes its two columns of nine rows."""
-    run = run_of("C", said, "A1", **settings)
+    run = run_of("C", values, "A1", **settings)
     return receive_description(run, run.roster.sources[0], shapes_of(run, 2))
 
 
@@ -175,7 +175,7 @@ def test_a_tie_term_impossible_for_the_rows_is_refused(term):
 )
 def test_a_skewness_or_length_impossible_for_the_rows_is_refused(untied, flag, length):
     """Nine rows: a column without ties, and one of two values, of which three rows have the upper."""
-    said = {
+    values = {
         "names": ["a", "b"],
         "ties": np.array([0, 78]),  # 240 - 9 * 3 * 6
         "two_values": np.array([False, True]),
@@ -183,9 +183,9 @@ def test_a_skewness_or_length_impossible_for_the_rows_is_refused(untied, flag, l
         "length": np.array([length]),
     }
     with pytest.raises(ProtocolViolation, match=r"field '(skewness|length)'"):
-        described(said, reveal="coefficients")
-    said |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
-    assert described(said, reveal="coefficients").skewness == (0.0, FLAG)
+        described(values, reveal="coefficients")
+    values |= {"skewness": np.array([0.0, FLAG]), "length": np.array([0.5])}
+    assert described(values, reveal="coefficients").skewness == (0.0, FLAG)
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,17 @@ def test_a_skewness_or_length_impossible_for_the_rows_is_refused(untied, flag, l
     ],
 )
 def test_statements_that_no_table_gives_are_refused_when_they_arrive(name, value):
-    said = {"names": ["a"], "ties": np.array([0]), "two_values": np.array([False]), "skewness": np.zeros(1)}
-    said |= {"stated_ties": np.zeros(1, dtype=np.int64), "stated_skewness": np.zeros(1), "gaps": np.zeros(1)}
-    said |= {"lengths": np.ones(1), "factors": np.ones(1), "sum_factor": np.ones(1), "length": np.ones(1)}
+    values = {"names": ["a"], "ties": np.array([0]), "two_values": np.array([False]), "skewness": np.zeros(1)}
+    values |= {
+        "stated_ties": np.zeros(1, dtype=np.int64),
+        "stated_skewness": np.zeros(1),
+        "gaps": np.zeros(1),
+    }
+    values |= {"lengths": np.ones(1), "factors": np.ones(1), "sum_factor": np.ones(1), "length": np.ones(1)}
     more = {"reveal": "coefficients", "proofs": True, "cautious": True}
-    assert described(said, **more).lengths == (1.0,)
+    assert described(values, **more).lengths == (1.0,)
     with pytest.raises(ProtocolViolation, match=f"field {name!r}"):
-        described(said | {name: np.array([value])}, **more)
+        described(values | {name: np.array([value])}, **more)
 
 
 @pytest.mark.parametrize("precision", ["exact", "statistical"])

@@ -47,8 +47,8 @@ SOURCES = ("A1", "A3", "A2")
 def run(level: str, estimator: str, protocol: str) -> Result:
     if protocol == "bfv":
         pytest.importorskip("tenseal")
-    its = plan(*SOURCES, reveal=level, estimator=estimator, **PROTOCOLS[protocol])
-    return run_in_memory(its, TABLES).result()
+    chosen = plan(*SOURCES, reveal=level, estimator=estimator, **PROTOCOLS[protocol])
+    return run_in_memory(chosen, TABLES).result()
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_the_example_plan_gives_the_rows_of_the_one_source_demo():
     np.testing.assert_array_equal(both.coefficients, demo.coefficients)
     np.testing.assert_array_equal(both.strengths, demo.strengths)
     for source in "AD":
-        own = ended.results[source]
-        pd.testing.assert_frame_equal(own.coefficients, both.coefficients.loc[[source]])
-        pd.testing.assert_series_equal(own.strengths, both.strengths)
-        assert own.cost["party"].unique().tolist() == [source]
+        own_errors = ended.results[source]
+        pd.testing.assert_frame_equal(own_errors.coefficients, both.coefficients.loc[[source]])
+        pd.testing.assert_series_equal(own_errors.strengths, both.strengths)
+        assert own_errors.cost["party"].unique().tolist() == [source]
     assert ended.results["B"].coefficients.equals(both.coefficients)
     assert both.cost["party"].unique().tolist() == ["C", "B", "A", "D"]
 
@@ -95,10 +95,12 @@ def test_one_source_with_other_ids_is_named():
     assert not ended.results
     assert ended.classes() == dict.fromkeys(("C", "B", "A1", "A2"), "AlignmentError")
     # Who is told of it before it has looked itself names the other's error.
-    own = {party: str(error) for party, error in ended.errors.items() if not error.heard}
-    assert own
-    assert own.keys() <= {"A2", "B"}
-    assert all(f"{party} and {'B' if party == 'A2' else 'A2'} hold" in text for party, text in own.items())
+    own_errors = {party: str(error) for party, error in ended.errors.items() if not error.heard}
+    assert own_errors
+    assert own_errors.keys() <= {"A2", "B"}
+    assert all(
+        f"{party} and {'B' if party == 'A2' else 'A2'} hold" in text for party, text in own_errors.items()
+    )
 
 
 def test_different_numbers_of_rows_name_every_party():
@@ -106,11 +108,11 @@ def test_different_numbers_of_rows_name_every_party():
     ended = run_in_memory(plan("A1", "A2"), tables)
     assert ended.classes() == dict.fromkeys(("C", "B", "A1", "A2"), "AlignmentError")
     # Who is told of another's error before it has looked itself names that one's.
-    own = [
+    own_errors = [
         str(error) for error in ended.errors.values() if isinstance(error, AlignmentError) and not error.heard
     ]
-    assert own
-    assert all(words in text for text in own for words in ("B has 211", "A1 has 211", "A2 has 100"))
+    assert own_errors
+    assert all(words in text for text in own_errors for words in ("B has 211", "A1 has 211", "A2 has 100"))
 
 
 @pytest.mark.parametrize("sources", [("A2", "A3"), ("A3", "A2")])

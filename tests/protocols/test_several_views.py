@@ -132,9 +132,9 @@ class Wide:
 
 
 def test_each_share_is_masked_by_a_stream_that_the_coordinator_lacks():
-    found = Wide(wide())
+    wide_run = Wide(wide())
     for party in ("A", "D", "B"):
-        assert np.array_equal(found.sent[party], wide().reduced(found.expected[party]))
+        assert np.array_equal(wide_run.sent[party], wide().reduced(wide_run.expected[party]))
     held = b"".join(wide().transcript.keys("C").values())
     for source in SOURCES:
         assert wide().transcript.subkey("".join(sorted("B" + source)), "zero", source) not in held
@@ -142,25 +142,25 @@ def test_each_share_is_masked_by_a_stream_that_the_coordinator_lacks():
 
 def test_the_coordinator_cannot_see_one_sources_part():
     """All three shares together give the total; whatever else it adds up is noise, true values taken off."""
-    found = Wide(wide())
-    own = sum(found.of_coordinator.values())
-    total = sum(found.values.values())
-    assert np.array_equal(wide().reduced(sum(found.sent.values()) + own), total)
+    wide_run = Wide(wide())
+    of_coordinator = sum(wide_run.of_coordinator.values())
+    total = sum(wide_run.values.values())
+    assert np.array_equal(wide().reduced(sum(wide_run.sent.values()) + of_coordinator), total)
     for count in (1, 2):
-        for parties in combinations(found.sent, count):
-            partial = sum(found.sent[party] for party in parties)
-            for mine in (0, own, *found.of_coordinator.values()):
-                for true in (0, total, *found.values.values()):
-                    assert signs_of_pattern(partial + mine - true, wide().width) == [], parties
+        for parties in combinations(wide_run.sent, count):
+            partial = sum(wide_run.sent[party] for party in parties)
+            for stripped in (0, of_coordinator, *wide_run.of_coordinator.values()):
+                for true in (0, total, *wide_run.values.values()):
+                    assert signs_of_pattern(partial + stripped - true, wide().width) == [], parties
 
 
 @pytest.mark.long
 def test_two_runs_on_the_same_data_send_other_shares():
-    one, two = Wide(wide(0)), Wide(wide(1))
-    assert np.array_equal(sum(one.values.values()), sum(two.values.values()))
-    for party in one.sent:
-        assert (one.sent[party] != two.sent[party]).all()
-        assert signs_of_pattern(one.sent[party] - two.sent[party], wide().width) == []
+    first, second = Wide(wide(0)), Wide(wide(1))
+    assert np.array_equal(sum(first.values.values()), sum(second.values.values()))
+    for party in first.sent:
+        assert (first.sent[party] != second.sent[party]).all()
+        assert signs_of_pattern(first.sent[party] - second.sent[party], wide().width) == []
 
 
 # ---- homomorphic encryption ----
@@ -199,9 +199,9 @@ def test_the_messages_of_the_homomorphic_protocol(level):
         assert list(dict.fromkeys(seen)) == kinds, (receiver, sender)
     assert len(transcript.payloads("B", "C", "PUBLIC_KEY")) == keys
     # with a session each, a key each; for one sum, one key
-    own = [transcript.payloads(source, "C", "PUBLIC_KEY")[0] for source in SOURCES]
-    assert (own[0] == own[1]) == (level == "strengths")
-    assert list(dict.fromkeys(own)) == transcript.payloads("B", "C", "PUBLIC_KEY")
+    public_keys = [transcript.payloads(source, "C", "PUBLIC_KEY")[0] for source in SOURCES]
+    assert (public_keys[0] == public_keys[1]) == (level == "strengths")
+    assert list(dict.fromkeys(public_keys)) == transcript.payloads("B", "C", "PUBLIC_KEY")
 
 
 def test_the_coordinator_gets_ciphertexts_of_one_sum_and_no_peers_names():

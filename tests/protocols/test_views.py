@@ -69,8 +69,8 @@ def test_both_ends_of_a_link_record_and_read_the_same_bytes(made, level, estimat
         for sender in (party for party in run.plan.names if party != receiver):
             sent = transcript.raw(receiver, sender, at=sender)
             assert transcript.raw(receiver, sender, at=receiver) == sent
-            said = [(kind, plain(values)) for kind, values in contents(run, receiver, sender)]
-            assert [(kind, values) for name, kind, values in read if name == sender] == said
+            received = [(kind, plain(values)) for kind, values in contents(run, receiver, sender)]
+            assert [(kind, values) for name, kind, values in read if name == sender] == received
 
 
 @every_run
@@ -84,7 +84,7 @@ def test_metadata_are_what_the_tables_say(level, estimator):
             "ties": tie_terms(party),
             "constant": constant[party],
             "two_values": [len(set(TABLES[party][name])) == 2 for name in FEATURES[party]],
-            "skewness": known(party).skewness.tolist(),
+            "skewness": owned(party).skewness.tolist(),
             "length": [length(party, estimator)],
             "gaps": [0.0] * len(FEATURES[party]),
             "most_gaps": [0.0],
@@ -124,7 +124,7 @@ def test_names_reach_only_whom_they_should(made, level, estimator):
 # ---- results: what each party is given, on the wire and in its files ----
 
 
-def known(party: str) -> Columns:
+def owned(party: str) -> Columns:
     """What the owner knows of its columns' ties."""
     return Columns.of(rank_columns([TABLES[party][name].to_numpy() for name in FEATURES[party]]))
 
@@ -145,16 +145,16 @@ def test_given_results_are_right(level, estimator):
     run = recorded(level, estimator)
     frames = {party: table.drop(columns="id") for party, table in TABLES.items()}
     truth = reference({"A": frames["A"]}, frames["B"], estimator=estimator)
-    told = rounded if run.plan.results.precision == "statistical" else np.asarray
+    reported = rounded if run.plan.results.precision == "statistical" else np.asarray
     expected = {
         "strengths": truth.strengths,
         "counts": truth.counts,
         "coefficients": truth.coefficients,
         "errors": length("A", estimator) / np.sqrt(N - 1),
-        "source_ties": known("A").ties,
-        "target_ties": known("B").ties,
-        "source_skewness": told(known("A").skewness),
-        "target_skewness": told(known("B").skewness),
+        "source_ties": owned("A").ties,
+        "target_ties": owned("B").ties,
+        "source_skewness": reported(owned("A").skewness),
+        "target_skewness": reported(owned("B").skewness),
         "source_gaps": np.zeros(len(FEATURES["A"])),
         "target_gaps": np.zeros(len(FEATURES["B"])),
     }
