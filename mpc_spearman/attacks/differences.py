@@ -17,7 +17,7 @@ from mpc_spearman.attacks.simulated import Floats, Ints
 def ranks_of_first(differences: Ints, rounds: int = 5000) -> Floats:
     """Return the ranks of the target's first column, (n,), from which all other ranks follow.
 
-    `differences`, (m, n), are the untied ranks of every other column, of both sides, minus those of the
+    `differences`, (m, n), are the untied ranks of every other column, of both sides, minus the ranks of the
     first. Without a solution after so many `rounds` it is an estimate.
     """
     shifts = np.vstack([np.zeros_like(differences[:1]), differences])

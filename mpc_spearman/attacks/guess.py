@@ -24,7 +24,7 @@ _FINE = 2**40  # the integer that stands for 1 where noise is drawn
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a run publishes about a table, and about the one with two of its rows exchanged, (k,).
+    """The numbers that a run publishes about a table, and about the table with two rows exchanged, (k,).
 
     `numbers` are without noise, whose standard deviation in each is `noise`; 0 where the numbers are the
     same.

@@ -155,7 +155,7 @@ class Coefficients(Level):
     # --- what owners state, and the noise that follows
 
     def stated_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
-        """Return the columns' scales; of a source also that of their sum, for strengths alone."""
+        """Return the scales of the columns and, for strengths, of the sum of a source's columns."""
         return {"ranges": stated.vectors, **({"mean_range": stated.sum} if role is Role.SOURCE else {})}
 
     def multiplied_scales(
@@ -194,8 +194,8 @@ class Coefficients(Level):
     def matrices(self, opened: NDArray[Any], shapes: Shapes) -> dict[Estimator, Floats]:
         """Return coefficients under both estimators, (m_A, m_B).
 
-        NaN of constants, and of what no columns give. Rounding of scaled columns carries none beyond the
-        most.
+        They are NaN for constants, and for opened values that no columns give. Rounding of scaled columns
+        brings no coefficient beyond its bound.
         """
         n, described = shapes.n, shapes.descriptions
         if self.encoding(shapes) is None:
@@ -346,7 +346,7 @@ class Coefficients(Level):
     def _noisy_coefficients(
         self, ratios: Floats, shapes: Shapes, source_rows: slice | None
     ) -> tuple[Floats, Floats]:
-        """Return coefficients with noise, and the standard deviation of what was added, both (m_A, m_B)."""
+        """Return coefficients with noise, and the standard deviation of the noise, both (m_A, m_B)."""
         k, loss, n = self.plan.results.strongest, self.plan.privacy.loss, shapes.n
         exact = self._bounded(ratios, shapes.descriptions.of_sources("factors"), shapes)
         sources, target = stack_scales(shapes.of_sources), shapes.of_target
@@ -363,7 +363,7 @@ class Coefficients(Level):
         return noise.noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
 
     def _noisy_means(self, ratios: Floats, shapes: Shapes) -> tuple[Floats, Floats, Ints]:
-        """Return strengths with noise, what was added, and how many coefficients each averages, (m_B,)."""
+        """Return strengths with noise, its deviation, and how many coefficients each averages, (m_B,)."""
         k, loss = self.plan.results.strongest, self.plan.privacy.loss
         averaged, target = self._averaged(shapes), shapes.of_target
         defined = (target.widths > 0) & (stack_scales(shapes.of_sources).widths > 0).any()
@@ -383,7 +383,7 @@ class Coefficients(Level):
         return max(1, int((stack_scales(shapes.of_sources).widths > 0).sum()))
 
     def _sums(self, ratios: Floats, shapes: Shapes) -> tuple[Floats, Scales]:
-        """Return the sums of coefficients of each target column, (m_B,), and the scales of what is summed."""
+        """Return sums of coefficients, one for each target column, and the scales of the summed vectors."""
         described, covered = shapes.descriptions, self._covered(shapes)
         if self.plan.strength == "mean_abs":
             exact = abs(self._bounded(ratios, described.of_sources("factors"), shapes))

@@ -27,7 +27,7 @@ from mpc_spearman.errors import BoundError
 from mpc_spearman.levels.noise import sum_of_sizes
 from mpc_spearman.statistics.columns import Floats, Ints
 
-_FINER = 10  # bits of G beyond those of n
+_FINER = 10  # by so many bits G is longer than n
 
 
 @dataclass(frozen=True)

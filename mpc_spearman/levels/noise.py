@@ -86,7 +86,7 @@ def product_noise(sources: float, target: float, rows: int) -> float:
     """Return a bound on the noise in products of vectors of length 1, from bounds on the noise in elements.
 
     It fails with a probability of 10^-21: sums of discrete Gaussian noise are sub-Gaussian, so that ten
-    standard deviations of a product are as good a bound as those of an element.
+    standard deviations are as good a bound for a product as for an element.
     """
     return sources + target + 1.1 * math.sqrt(rows) * sources * target / REACH
 

@@ -42,7 +42,7 @@ CONSTANT_AND_GAPS = Row(
 def adjusted(owner: Role, columns: str = "", *, together: bool = False) -> tuple[Field, ...]:
     """Declare what a role states for tests if a party of it adjusts its features for covariates.
 
-    It says how far tests count fewer rows: for each of its `columns`, if given, and for all `together`.
+    From it follows how many rows tests count: for each of its `columns`, if given, and for all `together`.
     """
     of_each = "how much the variance of each feature's residuals changes with the covariates, as one number"
     of_all = "how much the variance of its residuals of all features together changes with the covariates"

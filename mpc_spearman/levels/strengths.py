@@ -132,7 +132,7 @@ class Strengths(Level):
     # --- what owners state, and the noise that follows
 
     def stated_scales(self, stated: Statements, role: Role) -> dict[str, Stated]:
-        """Return the scale of the sum of a source's columns, or those of the target's columns."""
+        """Return the scale of the sum of a source's columns, or the scales of the target's columns."""
         return {"ranges": stated.sum if role is Role.SOURCE else stated.vectors}
 
     def grid(self, role: Role, field: str, n: int, features: int, defined: int) -> Grid:
@@ -200,7 +200,7 @@ class Strengths(Level):
     def subtract_noise(
         self, numbers: Numbers, contribution: Contribution, owner: Party, shapes: Shapes
     ) -> Numbers:
-        """Return strengths and positions without the noise that their receiver drew; that of others stays."""
+        """Return strengths and positions without the receiver's noise; the noise of other owners stays."""
         if contribution.added is None or "strengths" not in numbers:
             return numbers
         unit, s = self.encoding(shapes).unit, numbers["strengths_noise"]

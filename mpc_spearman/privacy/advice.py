@@ -32,7 +32,7 @@ def typical_diameter(columns: int, rows: int) -> float:
     """Return about D of independent columns without ties.
 
     The squared difference of two rows has a mean of 1/6 in each column, in units of its range, and a standard
-    deviation of 0.2; the largest of all pairs is taken as that of as many normal numbers.
+    deviation of 0.2; the largest of all pairs is taken to be the largest of as many normal numbers.
     """
     return min(columns, columns / 6 + 0.2 * math.sqrt(2 * columns * math.log(rows * rows / 2)))
 
@@ -114,8 +114,8 @@ def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
 
     For the most detailed numbers that a plan passes on. This noise is √(24·D)/μ times chance variation,
     however many rows there are. What protects the other side decreases, and is left out. At ``strengths`` a
-    source has one vector. The range of a mean of independent columns is that of one, or of as many normal
-    numbers, while the mean varies less.
+    source has one vector. The range of a mean of independent columns is the range of one, or of as many
+    normal numbers, while the mean varies less.
     """
     times, rows = 24 / separation(plan.privacy.loss) ** 2, 100_000
     of_source, of_target = typical_diameter(source, rows), typical_diameter(target, rows)

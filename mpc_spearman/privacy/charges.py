@@ -50,7 +50,7 @@ class ChargedRun(Section):
 
     `told` has what each partner gets. `id` is the run's, and `plan` the shared plan's digest, both
     hexadecimal; `name` is the name of the plan's file, `purpose` the plan's purpose. `rows` and `columns` are
-    the owner's: when the run starts those of its table, when it is charged those that the run uses. `limit`
+    the owner's: of its table when the run starts, and used by the run when it is charged. `limit`
     is ``policy.lifetime``. Ledgers of earlier versions have no `id`, `name`, `purpose` and `limit`.
     """
 

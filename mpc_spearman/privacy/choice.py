@@ -21,7 +21,7 @@ _BITS = 20
 
 
 def noise_factor(k: int | None, items: int, spread: float) -> float:
-    """Return the noise of the k strongest of some items, in multiples of that of all.
+    """Return the noise of the k strongest of some items, in multiples of the noise of all items.
 
     `spread` is D_A·D_B. An exchange of rows changes all items together by at most √(D_A·D_B), in units of
     what it changes one of them, and k of them also by at most √k. Half of the loss is left for noise. Of

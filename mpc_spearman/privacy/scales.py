@@ -54,7 +54,7 @@ class Scales:
 class Grid:
     """Which ranges vectors of a kind can have: `unit` times a power of 2^(1/4), from `least` to `most`.
 
-    `unit` is that of a column without ties.
+    `unit` is the range of a column without ties.
     """
 
     unit: float

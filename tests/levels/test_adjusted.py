@@ -231,7 +231,7 @@ def test_kept_ranks_serve_runs_with_other_covariates(tmp_path: Path) -> None:
     assert len([*(tmp_path / "kept").glob("*.ranks")]) == 2
 
 
-def test_adjusted_results_of_several_runs_are_merged_if_the_target_is_adjusted_alike(tmp_path: Path) -> None:
+def test_adjusted_results_are_merged_if_the_target_is_adjusted_alike(tmp_path: Path) -> None:
     def of_target(source: str, at_source: tuple[str, ...], at_b: tuple[str, ...]) -> Path:
         content = mapping(source, results=COEFFICIENTS)
         content["parties"]["sources"][0]["adjust"] = list(at_source)

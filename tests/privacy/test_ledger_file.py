@@ -208,7 +208,7 @@ class _Dying(FileIO):
 
 
 @pytest.mark.parametrize("kind", ["charge", "refund"])
-def test_a_process_killed_at_any_step_left_a_whole_line_or_none_that_counts(
+def test_a_write_that_is_killed_leaves_a_whole_line_or_nothing(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whenever `charge` returned, after which a share leaves, the whole line is on the disk."""
