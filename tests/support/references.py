@@ -39,7 +39,7 @@ def normal_tables(n: int = 40) -> dict[str, pd.DataFrame]:
 
 
 def ring_bytes(tables: Mapping[str, pd.DataFrame], reveal: str, estimator: str = "tie_corrected") -> int:
-    """In how many bytes ring elements travel: as few as what is opened fits in, with its sign."""
+    """Return in how many bytes ring elements travel: as few as what is opened fits in, with its sign."""
     n = len(tables["B"])
     if reveal == "strengths":
         sources = [table for name, table in tables.items() if name != "B"]
@@ -49,44 +49,45 @@ def ring_bytes(tables: Mapping[str, pd.DataFrame], reveal: str, estimator: str =
     return next(width for width in range(1, 9) if bound < 2 ** (8 * width - 1))
 
 
-def ulps(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest distance in units of the last place; NaN must meet NaN."""
-    assert np.array_equal(np.isnan(one), np.isnan(other))
-    both = ~np.isnan(one)
-    return float(np.max(np.abs(one - other)[both] / np.spacing(np.abs(other[both])), initial=0.0))
+def ulps(values: np.ndarray, exact: np.ndarray) -> float:
+    """Return the largest distance in units of the last place; NaN must meet NaN."""
+    assert np.array_equal(np.isnan(values), np.isnan(exact))
+    defined = ~np.isnan(exact)
+    return float(np.max(np.abs(values - exact)[defined] / np.spacing(np.abs(exact[defined])), initial=0.0))
 
 
 def pooled(source: pd.DataFrame, target: pd.DataFrame) -> np.ndarray:
-    """Coefficients as NumPy computes them of pandas' average ranks; NaN for constant columns."""
+    """Return coefficients as NumPy computes them of pandas' average ranks; NaN for constant columns."""
     x, y = (np.stack([side[name].rank() for name in side]) for side in (source, target))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.corrcoef(x, y)[: len(x), len(x) :]
 
 
 def pvalues_of(rho: np.ndarray, *sides: Iterable[pd.DataFrame], estimator: str) -> np.ndarray:
-    """p-values of coefficients, given the tables of the sources, and those of the target."""
+    """Return p-values of coefficients, given the tables of the sources, and those of the target."""
     ranks = [rank_columns([table[name].to_numpy() for table in side for name in table]) for side in sides]
     source, target = map(Columns.of, ranks)
     return pvalues(rho, Pairs(ranks[0].n, source.rows, target, estimator))
 
 
 def encoding_for(sources: Iterable[pd.DataFrame], estimator: str) -> Encoding:
-    """The encoding of a run at ``strengths`` over these sources' tables, with or without ids."""
+    """Return the encoding of a run at ``strengths`` over these sources' tables, with or without ids."""
     ranks = [rank_columns([table[name].to_numpy() for name in table if name != "id"]) for table in sources]
-    of_all = {"columns": sum(one.m for one in ranks), "defined": sum(one.defined for one in ranks)}
-    return Encoding.strengths(ranks[0].n, sources=len(ranks), estimator=estimator, **of_all)
+    columns, defined = sum(source.m for source in ranks), sum(source.defined for source in ranks)
+    sizes = {"columns": columns, "sources": len(ranks), "defined": defined}
+    return Encoding.strengths(ranks[0].n, estimator=estimator, **sizes)
 
 
 def tolerance(level: str, sources: Iterable[pd.DataFrame], estimator: str) -> float:
-    """How far from exact the strengths that C opens may be."""
+    """Return how far from exact the strengths that C opens may be."""
     return encoding_for(sources, estimator).error if level == "strengths" else 1e-12
 
 
 def ranked_alike(features: Iterable[str], exact: pd.Series, step: float, order: str = "descending") -> bool:
-    """Whether features stand in an order that strengths within `step` of these exact ones can have."""
+    """Return whether strengths within `step` of these exact ones can have this order of features."""
     strengths = exact.loc[list(features)].to_numpy()
-    known = strengths[: np.count_nonzero(~np.isnan(strengths))]  # what is undefined comes last
-    falls = np.diff(known if order == "descending" else known[::-1])
+    defined = strengths[: np.count_nonzero(~np.isnan(strengths))]  # what is undefined comes last
+    falls = np.diff(defined if order == "descending" else defined[::-1])
     return len(strengths) == len(exact) and bool((falls <= 2 * step).all())
 
 

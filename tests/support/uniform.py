@@ -15,28 +15,25 @@ _ALARM = 1e-15
 
 
 def signs_of_pattern(values: np.ndarray, width: int = 8) -> list[str]:
-    """What tells ring elements of `width` bytes from uniform ones: bytes by chi-square, bits by their counts.
+    """Return what tells ring elements of `width` bytes from uniform ones.
 
-    Nothing, for uniform values. Chi-square is used where a cell has 30 or more expected counts; for a bit's
-    count, Hoeffding's inequality bounds the false alarm without approximation.
+    Bytes are tested by chi-square and bits by their counts. Chi-square is used where a cell has 30 or more expected counts; for a bit's count, Hoeffding's inequality
+    bounds the false alarm without approximation.
     """
     raw = np.ascontiguousarray(values, dtype="<i8").view(np.uint8).reshape(-1, 8)[:, :width]
     assert len(raw) >= 1000
-    found = []
+    signs = []
     for name, cells in (("bytes", raw), *((f"byte {i}", raw[:, i]) for i in range(width))):
         if cells.size >= 30 * 256:
             test = chisquare(np.bincount(cells.ravel(), minlength=256))
             if test.pvalue < _ALARM:
-                found.append(f"{name}: chi-square {test.statistic:.0f} on 255 degrees of freedom")
-    ones = np.unpackbits(raw, axis=1, bitorder="little").sum(axis=0, dtype=np.int64)
-    found += [
-        f"bit {i}: {count} of {len(raw)} set"
-        for i, count in enumerate(ones)
-        if not fair(int(count), len(raw))
-    ]
-    return found
+                signs.append(f"{name}: chi-square {test.statistic:.0f} on 255 degrees of freedom")
+    for i, count in enumerate(np.unpackbits(raw, axis=1, bitorder="little").sum(axis=0, dtype=np.int64)):
+        if not fair(int(count), len(raw)):
+            signs.append(f"bit {i}: {count} of {len(raw)} set")
+    return signs
 
 
-def fair(ones: int, of: int) -> bool:
-    """Whether so many ones among independent fair bits are no surprise (Hoeffding)."""
-    return abs(ones - of / 2) <= math.sqrt(of * math.log(2 / _ALARM) / 2)
+def fair(count: int, bits: int) -> bool:
+    """Return whether so many ones among independent fair bits are no surprise (Hoeffding)."""
+    return abs(count - bits / 2) <= math.sqrt(bits * math.log(2 / _ALARM) / 2)

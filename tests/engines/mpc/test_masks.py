@@ -1,7 +1,4 @@
-"""What hides the ranks: masks, zero shares, keys, and CrypTen's tensors of recorded runs.
-
-Letters in the section titles are those of the specification of the tests on views; see test_views.py.
-"""
+"""What hides the ranks: masks, zero shares, keys, and CrypTen's tensors of recorded runs."""
 
 from __future__ import annotations
 
@@ -55,10 +52,9 @@ def test_what_data_parties_receive_of_each_other_is_uniform(level, estimator, re
 @masked_levels
 @both_ways
 def test_it_differs_between_two_runs_on_the_same_data(level, receiver, sender):
-    one, two = (frozen(level, repeat).masked(receiver, sender) for repeat in (0, 1))
-    width = frozen(level, 0).width
-    assert (one != two).mean() > 0.99
-    assert signs_of_pattern(one - two, width) == []
+    first, second = (frozen(level, repeat).masked(receiver, sender) for repeat in (0, 1))
+    assert (first != second).mean() > 0.99
+    assert signs_of_pattern(first - second, frozen(level, 0).width) == []
 
 
 @every_level
@@ -101,19 +97,16 @@ class Masks:
 
     def __init__(self, run: Recorded) -> None:
         x, y = inputs(run)
-        r, u = (run.transcript.stream(pair, "mask") for pair in ("AC", "BC"))
-        self.r = np.hstack([r.ring(len(x), rows) for rows in run.rows])
-        self.u = np.hstack([u.ring(len(y), rows) for rows in run.rows])
-        shapes = [(len(x), len(y))]
-        if run.plan.reveal == "differences":
-            shapes = [(M_A + M_B - 1, rows) for rows in run.rows]
-        self.zero = {}
-        for pair in ("AB", "AC", "BC"):
-            stream = run.transcript.stream(pair, "zero")
-            self.zero[pair] = np.hstack([stream.ring(*shape) for shape in shapes])
+        of_blocks = [(M_A + M_B - 1, rows) for rows in run.rows]
+        opened = of_blocks if run.plan.reveal == "differences" else [(len(x), len(y))]
 
-    def all(self) -> list[np.ndarray]:
-        return [self.r, self.u, *self.zero.values()]
+        def drawn(pair: str, purpose: str, shapes: list[tuple[int, int]]) -> np.ndarray:
+            stream = run.transcript.stream(pair, purpose)
+            return np.hstack([stream.ring(*shape) for shape in shapes])
+
+        self.r = drawn("AC", "mask", [(len(x), rows) for rows in run.rows])
+        self.u = drawn("BC", "mask", [(len(y), rows) for rows in run.rows])
+        self.zero = {pair: drawn(pair, "zero", opened) for pair in ("AB", "AC", "BC")}
 
 
 def basis(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -156,11 +149,11 @@ def test_every_key_is_derived_as_specified_and_no_other(level, estimator):
     if level == "differences":
         uses["AB"].add(("shuffle", "A"))
     for pair in uses:
-        for holder, other in (pair, pair[::-1]):
+        for holder, partner in (pair, pair[::-1]):
             issued = {
                 (purpose, session): key
                 for (peer, purpose, session), key in transcript.keys(holder).items()
-                if peer == other and purpose
+                if peer == partner and purpose
             }
             assert issued == {use: transcript.subkey(pair, *use) for use in uses[pair]}
 
@@ -181,8 +174,8 @@ def test_digests_are_keyed_with_what_the_coordinator_does_not_know(level, estima
 @every_run
 def test_no_key_has_two_purposes(level, estimator):
     transcript = recorded(level, estimator).transcript
-    found = Counter(key for party in PARTIES for key in transcript.keys(party).values())
-    assert set(found.values()) == {2}  # by its two holders, once each
+    issued = Counter(key for party in PARTIES for key in transcript.keys(party).values())
+    assert set(issued.values()) == {2}  # by its two holders, once each
 
 
 # ---- no clock and no generator behind a mask ----
@@ -192,12 +185,13 @@ def test_no_key_has_two_purposes(level, estimator):
 @every_level
 def test_two_runs_on_the_same_data_share_no_key_and_no_mask(level):
     runs = [frozen(level, repeat) for repeat in (0, 1)]
-    one, two = ({key for party in PARTIES for key in run.transcript.keys(party).values()} for run in runs)
-    assert len(one) == len(two) >= 3 + 12
-    assert not one & two
+    keys, again = ({key for party in PARTIES for key in run.transcript.keys(party).values()} for run in runs)
+    assert len(keys) == len(again) >= 3 + 12
+    assert not keys & again
     # neither at the same place nor anywhere else, in the other run or in another stream of the same run
-    values = [set(mask.ravel().tolist()) for run in runs for mask in Masks(run).all()]
-    assert all(not mask & other for mask, other in combinations(values, 2))
+    masks = [mask for run in map(Masks, runs) for mask in (run.r, run.u, *run.zero.values())]
+    values = [set(mask.ravel().tolist()) for mask in masks]
+    assert all(not a & b for a, b in combinations(values, 2))
 
 
 def test_the_meeting_sends_only_what_the_table_lists():

@@ -24,30 +24,24 @@ from support.plans import mapping, plan
 from support.references import table
 
 ESTIMATORS = ("tie_corrected", "paper")
-RING = 1 << 64
-
-
-def signed(value: int) -> int:
-    return (value + RING // 2) % RING - RING // 2
 
 
 def shares(values: Sequence[int], seed: int) -> dict[str, np.ndarray]:
-    """Additive shares of values: two are uniform."""
-    rng = np.random.default_rng(seed)
-    one, two = (rng.integers(-(2**63), 2**63, len(values), dtype=np.int64) for _ in range(2))
-    rest = [signed(int(v) - int(a) - int(b)) for v, a, b in zip(values, one, two, strict=True)]
-    return {"C": one, "B": two, "A": np.array(rest, dtype=np.int64).reshape(len(values))}
+    """Return additive shares of values: two are uniform."""
+    c, b = np.random.default_rng(seed).integers(-(2**63), 2**63, (2, len(values)), dtype=np.int64)
+    return {"C": c, "B": b, "A": np.array(values, dtype=np.int64) - c - b}
 
 
 def compared(cases: Sequence[Sequence[int]], ks: Sequence[int] | None = None) -> list[list[bool]]:
-    """Of each list of values "q not less than r" of its pairs, or with `ks` which are its k greatest."""
+    """Return of each list of values "q not less than r" of its pairs, or with `ks` its k greatest."""
 
     def play(run: Run) -> list[Any]:
-        three, found = Comparison(run), []
+        comparison, outcomes = Comparison(run), []
         for seed, values in enumerate(cases):
-            mine = shares(values, seed)[run.roster.me.name]
-            found.append(three.open(three.strongest(mine, ks[seed]) if ks else three.before(mine)))
-        return found
+            share = shares(values, seed)[run.roster.me.name]
+            bits = comparison.strongest(share, ks[seed]) if ks else comparison.before(share)
+            outcomes.append(comparison.open(bits))
+        return outcomes
 
     opened = together(plan(reveal="ranking"), play)
     assert all(bits is None for party in "AB" for bits in opened[party])
@@ -58,7 +52,7 @@ UNDEFINED = -(LARGEST + 1)
 
 
 def adversarial() -> list[list[int]]:
-    """Equal, next to each other, extreme, alternating, of one sign, undefined; of 1, 2, 3 and more values."""
+    """Return lists of 1, 2, 3 and more values: equal, neighbouring, extreme, alternating, undefined."""
     near = [0, 1, -1, 2, -2, 3]
     extreme = [LARGEST, -LARGEST, UNDEFINED, 0, LARGEST - 1, 1 - LARGEST, UNDEFINED, LARGEST]
     powers = [sign * (1 << e) + d for e in range(0, 62, 4) for sign in (1, -1) for d in (-1, 0, 1)]
@@ -147,24 +141,24 @@ def truth(sources: Sequence[str], **settings: Any) -> list[str]:
 def test_the_order_is_that_of_the_plaintext(sources, estimator, order):
     how = {"estimator": estimator, "order": order}
     expected = truth(sources, **how)
-    ended = ran(sources, results={"sources": "ranking"}, **how)
+    outcome = ran(sources, results={"sources": "ranking"}, **how)
     for party in ("C", "B", *sources):
-        ranking = ended.result(party).ranking
+        ranking = outcome.result(party).ranking
         assert ranking.columns.tolist() == ["position", "feature"]
         assert ranking["feature"].tolist() == expected
         assert ranking["position"].tolist() == list(range(1, 8))
         for part in ("strengths", "counts", "coefficients"):
             with pytest.raises(NotRevealed):
-                getattr(ended.result(party), part)
+                getattr(outcome.result(party), part)
     if estimator == "tie_corrected":
         assert expected[-2:] == ["flat", "plain"]
 
 
 @pytest.mark.parametrize(("sources", "k"), [(("A",), 1), (("A", "D"), 3), (("A",), 6)])
 def test_the_strongest_are_opened_as_a_set(sources, k):
-    expected = truth(sources)
+    expected, outcome = truth(sources), ran(sources, top=k)
     for party in ("C", "B"):
-        ranking = ran(sources, top=k).result(party).ranking
+        ranking = outcome.result(party).ranking
         names = list(TABLES["B"].columns[1:])
         first = ranking[ranking["position"] == 1]["feature"].tolist()
         assert first == [name for name in names if name in expected[:k]]  # in the table's order
@@ -174,29 +168,29 @@ def test_the_strongest_are_opened_as_a_set(sources, k):
 @pytest.mark.parametrize("top", [None, 2])
 @pytest.mark.parametrize("sources", SOURCES[:2], ids="+".join)
 def test_the_order_can_be_opened_to_the_target_alone(sources, top):
-    ended = ran(sources, opened_to="target", top=top)
-    expected, ranking = truth(sources), ended.result("B").ranking
+    outcome = ran(sources, opened_to="target", top=top)
+    expected, ranking = truth(sources), outcome.result("B").ranking
     if top is None:
         assert ranking["feature"].tolist() == expected
     else:
         assert set(ranking[ranking["position"] == 1]["feature"]) == set(expected[:top])
     for party in ("C", *sources):
         with pytest.raises(NotRevealed):
-            _ = ended.result(party).ranking
+            _ = outcome.result(party).ranking
 
 
 @pytest.mark.parametrize("opened_to", ["coordinator", "target"])
 def test_one_column_of_the_target_has_an_order_without_a_comparison(opened_to):
     tables = {"A": TABLES["A"], "B": TABLES["B"][["id", "height"]]}
-    its = plan(reveal="ranking", opened_to=opened_to)
-    ranking = run_in_memory(its, tables).result(its.informed).ranking
+    ranking_plan = plan(reveal="ranking", opened_to=opened_to)
+    ranking = run_in_memory(ranking_plan, tables).result(ranking_plan.informed).ranking
     assert (ranking["position"].tolist(), ranking["feature"].tolist()) == ([1], ["height"])
 
 
 def test_top_must_be_less_than_the_number_of_features():
-    ended = ran(("A",), top=7)
-    said = "top: 7 leaves out none of the target's 7 features"
-    assert {type(error) for error in ended.errors.values() if said in str(error)} == {PlanError}
+    message = "top: 7 leaves out none of the target's 7 features"
+    errors = [error for error in ran(("A",), top=7).errors.values() if message in str(error)]
+    assert {type(error) for error in errors} == {PlanError}
 
 
 def test_too_many_columns_to_compare_are_refused():
@@ -220,10 +214,9 @@ def test_a_ledger_says_that_the_coordinator_was_told_nothing(tmp_path):
 
 
 def concluded(bits: Sequence[bool], m: int, **settings: Any) -> Any:
-    its = plan(reveal="ranking", **settings)
-    (source,) = its.roster("C").sources
+    level = Ranking(plan(reveal="ranking", **settings))
+    (source,) = level.plan.roster("C").sources
     sizes = Shapes(61, {source: 2}, m, defined={source: 2})
-    level = Ranking(its)
     numbers = level.conclude(np.array(bits), sizes)
     return numbers["positions"].tolist(), level.warnings(numbers, sizes)
 

@@ -32,32 +32,43 @@ def run(tables: Mapping[str, Any] = TABLES, *, hooks: Any = None, **settings: An
     return run_in_memory(plan(*sources, reveal="coefficients", proofs=True, **settings), tables, hooks)
 
 
-def refused(ended: Ended) -> None:
+def changing(party: str, kind: str, name: str, change: Callable[[np.ndarray], Any]) -> Any:
+    """Return the hooks by which a party changes a copy of an array in its messages of a kind."""
+
+    def changed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        array = values[name].copy()
+        with np.errstate(over="ignore"):  # here, in the role's thread
+            change(array)
+        return {name: array}
+
+    return {party: partial(on_values, kind=kind, change=changed)}
+
+
+def assert_refused(outcome: Ended) -> None:
     """Check that the coordinator found the proof to fail, that all others heard, and nobody has a result."""
-    assert ended.classes()["C"] == "ProtocolViolation"
-    assert "vectors failed" in str(ended.errors["C"])
-    assert ended.errors.keys() == {"A", "B", "C"}
-    assert ended.results == {}
+    assert outcome.classes()["C"] == "ProtocolViolation"
+    assert "vectors failed" in str(outcome.errors["C"])
+    assert outcome.errors.keys() == {"A", "B", "C"}
+    assert outcome.results == {}
 
 
-@pytest.fixture
-def in_eight_bytes(monkeypatch):
-    """Let shares travel in 8 bytes, as those of many rows do: sums over subsets then have two limbs."""
-    monkeypatch.setattr(session, "width_of", lambda bound: 8)
+@pytest.fixture(params=[None, 8])
+def width(request, monkeypatch):
+    """Let shares travel in as many bytes as they need, or in 8: sums over subsets then have two limbs."""
+    if request.param:
+        monkeypatch.setattr(session, "width_of", lambda bound: 8)
+    return request.param
 
 
 # ---- honest runs
 
 
 @pytest.mark.parametrize("n", [3, 4, 41])
-@pytest.mark.parametrize("width", [None, 8])
-def test_honest_runs_give_the_same_coefficients(n, width, request):
-    if width:
-        request.getfixturevalue("in_eight_bytes")
+def test_honest_runs_give_the_same_coefficients(n, width):
     rng = np.random.default_rng(n)
     tables = {"A": table(x=rng.normal(size=n), t=np.arange(n) // 2), "B": table(y=rng.permutation(n))}
-    got = run(tables).result().coefficients.to_numpy()
-    np.testing.assert_allclose(got, pooled(*(tables[party].drop(columns="id") for party in "AB")), atol=1e-12)
+    expected = pooled(*(tables[party].drop(columns="id") for party in "AB"))
+    np.testing.assert_allclose(run(tables).result().coefficients.to_numpy(), expected, atol=1e-12)
 
 
 def test_the_target_proves_to_each_source():
@@ -65,7 +76,7 @@ def test_the_target_proves_to_each_source():
     assert run(tables).result().coefficients.shape == (4, 2)
 
 
-def test_many_blocks_and_bits_of_wide_sums(in_eight_bytes):
+def test_many_blocks_and_bits_of_wide_sums(width):
     assert Statement(70_000, 1, 10, 64).bits == (2 + 2, statements.SUBSETS, 1)
     small = run_in_memory(plan(reveal="coefficients", proofs=True), TABLES, block_bytes=64)
     assert small.result().coefficients.shape == (3, 2)
@@ -87,66 +98,55 @@ def proving(monkeypatch: Any, change: Callable[[np.ndarray], np.ndarray], party:
 @pytest.mark.parametrize("party", ["A", "B"])
 def test_legal_vectors_that_were_not_shared_are_refused(monkeypatch, party):
     proving(monkeypatch, lambda vectors: vectors[:, ::-1], party)
-    refused(run())
+    assert_refused(run())
 
 
-@pytest.mark.parametrize("change", [1, -1, 2**15, 2**63 - 1, -(2**63), PRIME])
-@pytest.mark.parametrize("width", [None, 8])
-def test_other_elements_than_those_proved_are_refused(change, width, request):
+def shifting(amount: int) -> Any:
+    """Return the hooks by which A adds to one of the elements that it shares."""
+
+    def shift(block: np.ndarray) -> None:
+        block[0, 0] += np.int64(amount)
+
+    return changing("A", "MASKED", "block", shift)
+
+
+@pytest.mark.parametrize("amount", [1, -1, 2**15, 2**63 - 1, -(2**63), PRIME])
+def test_other_elements_than_those_proved_are_refused(amount, width):
     """One element in the ring is not the one in the field, by any amount that wraps somewhere."""
-    if width:
-        request.getfixturevalue("in_eight_bytes")
-
-    def lie(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        block = values["block"].copy()
-        with np.errstate(over="ignore"):
-            block[0, 0] += np.int64(change)
-        return {"block": block}
-
-    ended = run(hooks={"A": partial(on_values, kind="MASKED", change=lie)})
-    if width is None and change in (-(2**63),):  # no change modulo 2^w: nothing is different on the wire
-        assert ended.errors == {}
+    outcome = run(hooks=shifting(amount))
+    if width is None and amount == -(2**63):  # no change modulo 2^w: nothing is different on the wire
+        assert outcome.errors == {}
     else:
-        refused(ended)
-
-
-class _OutOfRange:
-    """A prover whose first element is n, and which proves it as if it were legal, but for one lie."""
-
-    def __init__(self, monkeypatch: Any, *, counted_as: int) -> None:
-        own = np.array([[N, *range(1 - N, N - 1, 2)][:N]])
-
-        def occurrences(statement: Statement, vectors: np.ndarray) -> np.ndarray:
-            legal = np.where(vectors == N, counted_as, vectors)
-            return np.bincount(legal.ravel() + N - 1, minlength=len(statement.table))
-
-        def inverses_at(statement: Statement, inverse: np.ndarray, values: np.ndarray) -> np.ndarray:
-            # 1/(τ − v) of a legal v gives τ, and τ the inverse of an element that is not in the table
-            tau = (pow(int(inverse[N - 1]), -1, PRIME)) % PRIME
-            return np.array(
-                [pow(tau - N, -1, PRIME) if v == N else int(inverse[v + N - 1]) for v in values.tolist()]
-            )
-
-        monkeypatch.setattr(proof, "occurrences", occurrences)
-        monkeypatch.setattr(proof, "inverses_at", inverses_at)
-        self.vectors = own
+        assert_refused(outcome)
 
 
 def test_an_element_outside_the_table_is_refused(monkeypatch):
-    lie = _OutOfRange(monkeypatch, counted_as=N - 1)
-    real = engine.sharing.multiply_vectors
+    """The source shares and proves n in its first row, counted as n − 1, with the right inverse."""
+    illegal = np.array([[N, *range(1 - N, N - 1, 2)][:N]])
+    multiply = engine.sharing.multiply_vectors
 
-    def multiply_vectors(run: Any, its_session: Any, vectors: np.ndarray, *more: Any) -> np.ndarray:
-        return real(run, its_session, lie.vectors if run.roster.me.name == "A" else vectors, *more)
+    def occurrences(statement: Statement, vectors: np.ndarray) -> np.ndarray:
+        return np.bincount(np.minimum(vectors, N - 1).ravel() + N - 1, minlength=len(statement.table))
 
+    def inverses_at(statement: Statement, inverse: np.ndarray, values: np.ndarray) -> np.ndarray:
+        # 1/(τ − v) of a legal v gives τ, and τ the inverse of an element that is not in the table
+        tau = pow(int(inverse[N - 1]), -1, PRIME)
+        extended = [*inverse.tolist(), pow(tau - N, -1, PRIME)]
+        return np.array([extended[v + N - 1] for v in values.tolist()])
+
+    def multiply_vectors(run: Any, session: Any, vectors: np.ndarray, *more: Any) -> np.ndarray:
+        return multiply(run, session, illegal if run.roster.me.name == "A" else vectors, *more)
+
+    monkeypatch.setattr(proof, "occurrences", occurrences)
+    monkeypatch.setattr(proof, "inverses_at", inverses_at)
     monkeypatch.setattr(engine.sharing, "multiply_vectors", multiply_vectors)
-    proving(monkeypatch, lambda vectors: lie.vectors)
-    tables = {"A": table(x=_RNG.normal(size=N)), "B": table(y=_RNG.normal(size=N))}
-    refused(run(tables))
+    proving(monkeypatch, lambda vectors: illegal)
+    assert_refused(run({"A": table(x=_RNG.normal(size=N)), "B": table(y=_RNG.normal(size=N))}))
 
 
-def test_a_carry_that_is_no_bit_is_refused(monkeypatch, in_eight_bytes):
+def test_a_carry_that_is_no_bit_is_refused(monkeypatch):
     """Carries that fit a cell which is p too large in the ring: as elements of the field they are equal."""
+    monkeypatch.setattr(session, "width_of", lambda bound: 8)
     seeds: dict[int, bytes] = {}
     real_sums, real_carries = Statement.subset_sums, Statement.carries
 
@@ -163,68 +163,43 @@ def test_a_carry_that_is_no_bit_is_refused(monkeypatch, in_eight_bytes):
             self, masked + real_sums(self, seeds[self.columns], lambda rows, _: cell[:, rows]), masks
         )
 
-    def lie(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        block = values["block"].copy()
-        with np.errstate(over="ignore"):  # here, in the role's thread
-            block[0, 0] += np.int64(PRIME)
-        return {"block": block}
-
     monkeypatch.setattr(Statement, "subset_sums", subset_sums)
     monkeypatch.setattr(Statement, "carries", carries)
-    refused(run(hooks={"A": partial(on_values, kind="MASKED", change=lie)}))
-
-
-def messages_of_a_proof() -> int:
-    """Count the messages of shares that A sends in a run."""
-    seen = count()
-
-    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        next(seen)
-        return values
-
-    assert run(hooks={"A": partial(on_values, kind="PROOF_SHARES", change=change)}).errors == {}
-    return next(seen)
+    assert_refused(run(hooks=shifting(PRIME)))
 
 
 @pytest.mark.parametrize("word", [0, -1])
 def test_every_share_counts(word):
     """Of each message one share is another element: the elements, multiplicities, bits, and all rounds."""
-    for at in range(messages_of_a_proof()):
-        seen = count()
 
-        def change(values: Mapping[str, Any], at: int = at, seen: Any = seen) -> Mapping[str, Any]:
-            shares = values["shares"].copy()
-            if next(seen) == at:
+    def run_changing(place: int) -> tuple[Ended, int]:
+        """Change the message at a place; return the outcome, and how many messages there were."""
+        messages = count()
+
+        def change(shares: np.ndarray) -> None:
+            if next(messages) == place:
                 shares[word] = (int(shares[word]) + 1) % PRIME
-            return {"shares": shares}
 
-        refused(run(hooks={"A": partial(on_values, kind="PROOF_SHARES", change=change)}))
+        return run(hooks=changing("A", "PROOF_SHARES", "shares", change)), next(messages)
+
+    honest, number = run_changing(-1)
+    assert honest.errors == {}
+    for place in range(number):
+        assert_refused(run_changing(place)[0])
 
 
 @pytest.mark.parametrize("beyond", [PRIME, -1, 2**63 - 1])
 def test_shares_beyond_the_field_are_refused_by_who_receives_them(beyond):
-    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        shares = values["shares"].copy()
-        shares[0] = beyond
-        return {"shares": shares}
-
-    ended = run(hooks={"A": partial(on_values, kind="PROOF_SHARES", change=change)})
-    assert ended.classes() == {"A": "PeerFailed", "B": "ProtocolViolation", "C": "PeerFailed"}
-    assert "no element of the field" in str(ended.errors["B"])
+    outcome = run(hooks=changing("A", "PROOF_SHARES", "shares", lambda shares: np.put(shares, 0, beyond)))
+    assert outcome.classes() == {"A": "PeerFailed", "B": "ProtocolViolation", "C": "PeerFailed"}
+    assert "no element of the field" in str(outcome.errors["B"])
 
 
 def test_a_cell_changed_passes_one_random_subset_half_of_the_time(monkeypatch):
     """So the number of subsets is what makes the chance small: with one, cheats pass."""
     monkeypatch.setattr(statements, "SUBSETS", 1)
     tables = {"A": table(x=_RNG.normal(size=4)), "B": table(y=_RNG.normal(size=4))}
-
-    def lie(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        block = values["block"].copy()
-        block[0, 0] += 1
-        return {"block": block}
-
-    hook = {"A": partial(on_values, kind="MASKED", change=lie)}
-    passed = sum(not run(tables, hooks=hook).errors for _ in range(40))
+    passed = sum(not run(tables, hooks=shifting(1)).errors for _ in range(40))
     assert 2 <= passed <= 38  # outside with chance 10^-9
 
 
@@ -232,29 +207,28 @@ def test_a_cell_changed_passes_one_random_subset_half_of_the_time(monkeypatch):
 
 
 def test_a_verifier_that_sends_other_coins_stops_the_run():
-    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        coins = values["coins"]
-        return {"coins": coins + 2 if len(coins) == 1 else coins}  # τ and every r
+    def change(coins: np.ndarray) -> None:
+        if len(coins) == 1:  # τ and every r
+            coins += 2
 
-    refused(run(hooks={"B": partial(on_values, kind="PROOF_COINS", change=change)}))
+    assert_refused(run(hooks=changing("B", "PROOF_COINS", "coins", change)))
 
 
 @pytest.mark.parametrize("coin", [0, 1, PRIME - 1, PRIME, -1])
 def test_a_prover_refuses_coins_that_would_show_its_vectors(coin):
-    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"coins": np.array([coin]) if len(values["coins"]) == 1 else values["coins"]}
+    def change(coins: np.ndarray) -> None:
+        if len(coins) == 1:
+            coins[0] = coin
 
-    ended = run(hooks={"B": partial(on_values, kind="PROOF_COINS", change=change)})
-    assert ended.classes() == {"A": "ProtocolViolation", "B": "PeerFailed", "C": "PeerFailed"}
-    assert "no coin of a proof" in str(ended.errors["A"])
+    outcome = run(hooks=changing("B", "PROOF_COINS", "coins", change))
+    assert outcome.classes() == {"A": "ProtocolViolation", "B": "PeerFailed", "C": "PeerFailed"}
+    assert "no coin of a proof" in str(outcome.errors["A"])
 
 
-@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize("verifier", ["A", "B"])
-def test_other_last_shares_stop_the_run(verifier, which):
-    def change(values: Mapping[str, Any]) -> Mapping[str, Any]:
-        last = values["shares"].copy()
-        last[which] = (int(last[which]) + 1) % PRIME
-        return {"shares": last}
+def test_other_last_shares_stop_the_run(verifier, place):
+    def change(shares: np.ndarray) -> None:
+        shares[place] = (int(shares[place]) + 1) % PRIME
 
-    refused(run(hooks={verifier: partial(on_values, kind="PROOF_END", change=change)}))
+    assert_refused(run(hooks=changing(verifier, "PROOF_END", "shares", change)))

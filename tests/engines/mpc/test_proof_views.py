@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from itertools import islice
 
 import numpy as np
 import pytest
 
+from mpc_spearman.arrays import blocks
 from support.recording import FEATURES, SMALL_BLOCKS, TABLES, N, Recorded, encoded
 from support.transcript import Keystream
 from support.uniform import signs_of_pattern
@@ -29,7 +31,7 @@ def words(receiver: str, sender: str, kind: str) -> list[np.ndarray]:
 
 
 def second_shares(stream: Keystream, count: int) -> list[int]:
-    """The coordinator's shares: 61 bits of each word. That one is p has a chance of 2^-61."""
+    """Return the coordinator's shares: 61 bits of each word. That one is p has a chance of 2^-61."""
     return [int(word) & PRIME for word in stream.ring(count)]
 
 
@@ -51,21 +53,19 @@ def test_the_shares_add_up_to_what_the_owner_proves(owner, verifier):
     messages = words(verifier, owner, "PROOF_SHARES")
     stream = proved().transcript.stream((owner, "C"), "proof")
     first = np.concatenate(messages).tolist()
-    both = [(a + b) % PRIME for a, b in zip(first, second_shares(stream, len(first)), strict=True)]
-    elements, both = both[: m * n], both[m * n :]
+    sums = ((a + b) % PRIME for a, b in zip(first, second_shares(stream, len(first)), strict=True))
+    elements = [*islice(sums, m * n)]
     step = SMALL_BLOCKS // (8 * max(map(len, FEATURES.values())))
-    in_order = np.concatenate([values[:, at : at + step].ravel() for at in range(0, n, step)])
+    in_order = np.concatenate([values[:, rows].ravel() for rows in blocks(n, step)])
     assert elements == [int(value) % PRIME for value in in_order]
-    counts, both = both[: 2 * n - 1], both[2 * n - 1 :]
-    assert counts == np.bincount(values.ravel() + n - 1, minlength=2 * n - 1).tolist()
-    (alpha, beta, gamma), both = both[:3], both[3:]
+    counts = np.bincount(values.ravel() + n - 1, minlength=2 * n - 1)
+    assert [*islice(sums, 2 * n - 1)] == counts.tolist()
+    alpha, beta, gamma = islice(sums, 3)
     assert gamma == alpha * beta % PRIME
     tau = int(words(owner, verifier, "PROOF_COINS")[0][0])
-    inverses, both = both[: m * n], both[m * n :]
-    assert all(h * (tau - x) % PRIME == 1 for h, x in zip(inverses, elements, strict=True))
-    assert set(both[: 48 * m]) <= {0, 1}
-    rounds = both[48 * m :]
-    assert len(rounds) == 2 * (m * n + 48 * m).bit_length()
+    assert all(h * (tau - x) % PRIME == 1 for h, x in zip(islice(sums, m * n), elements, strict=True))
+    assert {*islice(sums, 48 * m)} <= {0, 1}
+    assert len([*sums]) == 2 * (m * n + 48 * m).bit_length()  # of all rounds
 
 
 @of_each_owner
@@ -73,10 +73,9 @@ def test_coins_come_from_a_key_that_the_owner_does_not_have(owner, verifier):
     sent = np.concatenate(words(owner, verifier, "PROOF_COINS"))
     stream = proved().transcript.stream((verifier, "C"), "coins")
     drawn = stream.ring(len(sent))
-    seeds = np.r_[1:5, 5:9]  # τ, two seeds of 4 words, then one coin for each round
+    seeds = slice(1, 9)  # after τ two seeds of 4 words, then one coin for each round
     assert sent[seeds].tolist() == drawn[seeds].tolist()
-    others = np.delete(np.arange(len(sent)), seeds)
-    assert sent[others].tolist() == (drawn[others] & PRIME).tolist()
+    assert np.delete(sent, seeds).tolist() == (np.delete(drawn, seeds) & PRIME).tolist()
 
 
 @of_each_owner
