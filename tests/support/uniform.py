@@ -17,8 +17,8 @@ _ALARM = 1e-15
 def signs_of_pattern(values: np.ndarray, width: int = 8) -> list[str]:
     """Return what tells ring elements of `width` bytes from uniform ones.
 
-    Bytes are tested by chi-square and bits by their counts. Chi-square is used where a cell has 30 or more expected counts; for a bit's count, Hoeffding's inequality
-    bounds the false alarm without approximation.
+    Bytes are tested by chi-square, where a cell has 30 or more expected counts; of a bit's count Hoeffding's
+    inequality bounds the false alarm without approximation.
     """
     raw = np.ascontiguousarray(values, dtype="<i8").view(np.uint8).reshape(-1, 8)[:, :width]
     assert len(raw) >= 1000

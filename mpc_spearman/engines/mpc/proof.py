@@ -99,11 +99,13 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]]) -
 
     # 1: the elements, how often each legal one occurs, and a mask
     f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
+    counts = np.zeros(len(statement.table), dtype=np.int64)
     for rows, cells in statement.blocks():
         f[cells] = element(vectors[:, rows].ravel())
+        counts += occurrences(statement, vectors[:, rows].ravel())
         share(f[cells])
         run.tick(rows.stop, statement.rows)
-    share(occurrences(statement, vectors))
+    share(counts)
     alpha, beta = secrets.randbelow(PRIME), secrets.randbelow(PRIME)
     share(np.array([alpha, beta, alpha * beta % PRIME]))
     # 2: a point outside the table, and random subsets
@@ -132,19 +134,14 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]]) -
     run.links.send(hub, Kind.PROOF_HASH, {"coins": hashed.digest()})
 
 
-def occurrences(statement: Statement, vectors: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Count how often each legal element occurs in vectors, (columns, rows)."""
-    counts = np.zeros(len(statement.table), dtype=np.int64)
-    for rows, _ in statement.blocks():
-        places = vectors[:, rows].ravel().astype(np.int64) + (statement.rows - 1)
-        counts += np.bincount(places, minlength=len(counts))
-    return counts
+def occurrences(statement: Statement, values: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    """Count how often each legal element occurs among `values`."""
+    return np.bincount(values.astype(np.int64) + (statement.rows - 1), minlength=len(statement.table))
 
 
 def inverses_at(statement: Statement, inverse: Elements, values: NDArray[np.signedinteger[Any]]) -> Elements:
     """Return 1/(τ − x) for each element x of `values`; `inverse` has it for each legal element."""
-    selected: Elements = inverse[values + (statement.rows - 1)]
-    return selected
+    return np.take(inverse, values + (statement.rows - 1))
 
 
 @step("prove")

@@ -92,10 +92,10 @@ def test_seal_has_the_same_table_of_security_and_refuses_more():
     for degree, bits in SECURITY.items():
         assert sealapi.CoeffModulus.MaxBitCount(degree, sealapi.SEC_LEVEL_TYPE.TC128) == bits
     parameters = choose(rank_sizes(10_000))
-    seal.Ring(parameters, parameters.plain[0])
+    seal.Ring(parameters, 0)
     more = tuple(modulus.value() for modulus in sealapi.CoeffModulus.Create(8192, [60]))
     with pytest.raises(PlanError, match="SEAL refuses"):
-        seal.Ring(dataclasses.replace(parameters, dropped=parameters.dropped + more), parameters.plain[0])
+        seal.Ring(dataclasses.replace(parameters, dropped=parameters.dropped + more), 0)
 
 
 # --- exact integers
@@ -131,13 +131,13 @@ def test_the_largest_64_bit_sum_under_two_plaintext_moduli(sign):
 def test_a_coefficient_is_below_its_prime_or_refused():
     public = received(rank_sizes(50))
     raw = bytearray(public.encrypt(ranks(1, 1, 50))[0])
-    prime = public.parameters.data[0]
+    ring, prime = public.rings[0], public.parameters.data[0]
     width = (prime.bit_length() + 7) // 8
     raw[1 : 1 + width] = (prime - 1).to_bytes(width, "little")
-    public.load(bytes(raw), 0)
+    ring.from_bytes(bytes(raw), ring.first)
     raw[1 : 1 + width] = prime.to_bytes(width, "little")
     with pytest.raises(ProtocolViolation, match="not below its modulus"):
-        public.load(bytes(raw), 0)
+        ring.from_bytes(bytes(raw), ring.first)
 
 
 @with_seal
@@ -146,14 +146,15 @@ def test_blocks_that_cancel_out_stop_no_run_whatever_the_targets_rows():
     sizes = rank_sizes(100)
     public, y = received(sizes), ranks(3, 1, 50)
     raw = public.encrypt(ranks(2, 1, 50))[0]
-    coefficients = public.rings[0].read(public.load(raw, 0)).copy()
+    ring = public.rings[0]
+    coefficients = ring.read(ring.from_bytes(raw, ring.first)).copy()
     primes = np.array(public.parameters.data, dtype=np.uint64)[None, :, None]
     opposite = bytes([0]) + seal.pack((primes - coefficients) % primes, public.parameters.data)
     sums = public.multiply([([raw], y), ([opposite], y)])
     assert products(key(sizes), public.export(sums, [0])).tolist() == [[0]]
     coefficients[1] = 0
     with pytest.raises(ProtocolViolation, match="hides nothing"):
-        public.load(bytes([0]) + seal.pack(coefficients, public.parameters.data), 0)
+        ring.from_bytes(bytes([0]) + seal.pack(coefficients, public.parameters.data), ring.first)
 
 
 @with_seal

@@ -70,11 +70,12 @@ def largest(values: np.ndarray) -> float:
 def test_fresh_noise_is_within_its_bound():
     secret, public = key(rank_sizes(8192)), received(rank_sizes(8192))
     bound = fresh_noise(8192, public.parameters.special)
-    zeros = [largest(noise(secret, public.rings[0].read(public.fresh_zero(0)))) for _ in range(3)]
+    ring = public.rings[0]
+    zeros = [largest(noise(secret, ring.read(public.fresh_zero(0)))) for _ in range(3)]
     assert max(zeros) <= bound
     assert max(zeros) > 20  # there is noise, some rounded Gaussian's of standard deviation 21
-    fresh = public.encrypt(ranks(1, 1, 8192))[0]
-    assert largest(noise(secret, public.rings[0].read(public.load(fresh, 0)))) <= bound + 0.5
+    fresh = ring.from_bytes(public.encrypt(ranks(1, 1, 8192))[0], ring.first)
+    assert largest(noise(secret, ring.read(fresh))) <= bound + 0.5
 
 
 def test_noise_before_flooding_is_within_its_bound():
@@ -133,7 +134,8 @@ def test_ranks_come_back_from_noise_unless_it_is_flooded(flooded):
         (raw,) = public.encrypt(x)
         opened = products(secret, public.export(public.multiply([([raw], y)]), [0] * m_target))
         np.testing.assert_array_equal(opened, exact(x, y))
-        guess = from_noise(secret, public.rings[0].read(public.load(raw, 0)), public.before, n)
+        ring = public.rings[0]
+        guess = from_noise(secret, ring.read(ring.from_bytes(raw, ring.first)), public.before, n)
         if flooded or (np.rint(guess) == y.ravel()).all():
             break
     if flooded:
@@ -155,7 +157,8 @@ def test_ranks_come_back_without_any_key_unless_zero_is_added(fresh):
     encrypted = public.encrypt(ranks(1, 1, n))
     public.export(public.multiply([(encrypted, y)]), [0])
     # c1 is y times the c1 the source sent; division in transformed form, modulo the first prime
-    source, target = public.load(encrypted[0], 0), ring.write(public.before[0] - stale, ring.first)
+    source = ring.from_bytes(encrypted[0], ring.first)
+    target = ring.write(public.before[0] - stale, ring.first)
     for ciphertext in (source, target):
         ring.evaluator.transform_to_ntt_inplace(ciphertext)
     above, below = ring.read(target)[1, 0].tolist(), ring.read(source)[1, 0].tolist()

@@ -125,8 +125,8 @@ def test_an_element_outside_the_table_is_refused(monkeypatch):
     illegal = np.array([[N, *range(1 - N, N - 1, 2)][:N]])
     multiply = engine.sharing.multiply_vectors
 
-    def occurrences(statement: Statement, vectors: np.ndarray) -> np.ndarray:
-        return np.bincount(np.minimum(vectors, N - 1).ravel() + N - 1, minlength=len(statement.table))
+    def occurrences(statement: Statement, values: np.ndarray) -> np.ndarray:
+        return np.bincount(np.minimum(values, N - 1) + N - 1, minlength=len(statement.table))
 
     def inverses_at(statement: Statement, inverse: np.ndarray, values: np.ndarray) -> np.ndarray:
         # 1/(τ − v) of a legal v gives τ, and τ the inverse of an element that is not in the table

@@ -85,7 +85,9 @@ class BfvPublicKey(PublicKey):
         keys = [seal.unpack(raw[start : start + size], primes, degree) for start in range(0, len(raw), size)]
         if not all(key[1].any(axis=-1).all() for key in keys):
             raise ProtocolViolation("a BFV public key that hides nothing")
-        return cls(parameters, sizes, [Ring(parameters, t) for t in parameters.plain], keys)
+        return cls(
+            parameters, sizes, [Ring(parameters, index) for index in range(len(parameters.plain))], keys
+        )
 
     def encrypt(self, x: Integers) -> list[bytes]:
         """Encrypt a block: at products, for each plaintext modulus, one ciphertext per group of vectors."""
@@ -110,15 +112,17 @@ class BfvPublicKey(PublicKey):
     def subtract(self, ciphertexts: Sequence[bytes], y: Integers, pairs: Pairs) -> list[bytes]:
         """Subtract; the fresh Enc(0) that is always added also encrypts this party's own values."""
         check(y, self.sizes.bounds.result, "a value to encrypt")
-        left, right = [self.load(raw, 0) for raw in ciphertexts], [*map(self._in_slots, self.chunks(y))]
-        evaluator, exported = self.rings[0].evaluator, []
+        ring = self.rings[0]
+        left = [ring.from_bytes(raw, ring.first) for raw in ciphertexts]
+        right = [self._in_slots(chunk) for chunk in self.chunks(y)]
+        exported = []
         for i, j in self.pairs_of_chunks(pairs, y.shape[1]):
             total = self.fresh_zero(0)
             if i is None:
-                evaluator.add_plain_inplace(total, right[j])
+                ring.evaluator.add_plain_inplace(total, right[j])
             else:
-                evaluator.add_inplace(total, left[i])
-                evaluator.sub_plain_inplace(total, right[j])
+                ring.evaluator.add_inplace(total, left[i])
+                ring.evaluator.sub_plain_inplace(total, right[j])
             exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
         return exported
 
@@ -134,7 +138,9 @@ class BfvPublicKey(PublicKey):
         groups = self.parameters.layout.groups
         for raws, y in self.checked(encrypted):
             for index, ring in enumerate(self.rings):
-                ciphertexts = [self.load(raw, index) for raw in raws[index * groups : (index + 1) * groups]]
+                ciphertexts = [
+                    ring.from_bytes(raw, ring.first) for raw in raws[index * groups : (index + 1) * groups]
+                ]
                 for ciphertext in ciphertexts:
                     ring.evaluator.transform_to_ntt_inplace(ciphertext)
                 for column in np.flatnonzero(y.any(axis=1)).tolist():  # SEAL refuses to multiply by zero
@@ -171,13 +177,6 @@ class BfvPublicKey(PublicKey):
         last = min(first + layout.columns, self.sizes.m_source)
         return range(layout.rows - 1, (last - first) * layout.rows, layout.rows), slice(first, last)
 
-    def load(self, raw: bytes, index: int) -> Any:
-        """Return a ciphertext from the wire, which must be under plaintext modulus number `index`."""
-        coefficients = _coefficients(raw, index, self.parameters, self.parameters.data)
-        if not coefficients[1].any():
-            raise ProtocolViolation("a BFV ciphertext that hides nothing")
-        return self.rings[index].write(coefficients, self.rings[index].first)
-
     def fresh_zero(self, index: int) -> Any:
         """Return a fresh encryption of zero."""
         zero = sealapi.Ciphertext()
@@ -202,7 +201,7 @@ class BfvPublicKey(PublicKey):
         """Drop the primes that the flood needed, and return the ciphertext's bytes."""
         ring = self.rings[index]
         ring.evaluator.mod_switch_to_inplace(ciphertext, ring.kept)
-        return bytes([index]) + seal.pack(ring.read(ciphertext), self.parameters.kept)
+        return ring.to_bytes(ciphertext)
 
     def _in_slots(self, values: Integers) -> Any:
         plaintext = sealapi.Plaintext()
@@ -212,7 +211,7 @@ class BfvPublicKey(PublicKey):
     def _encrypted(self, plaintext: Any, index: int) -> bytes:
         ciphertext = sealapi.Ciphertext()
         self._encryptors[index].encrypt(plaintext, ciphertext)
-        return bytes([index]) + seal.pack(self.rings[index].read(ciphertext), self.parameters.data)
+        return self.rings[index].to_bytes(ciphertext)
 
 
 class BfvSecretKey(SecretKey):
@@ -228,7 +227,7 @@ class BfvSecretKey(SecretKey):
     def generate(cls, settings: HeSettings, sizes: Sizes) -> BfvSecretKey:
         """Make one key pair per plaintext modulus."""
         parameters = choose(sizes)
-        rings = [Ring(parameters, t) for t in parameters.plain]
+        rings = [Ring(parameters, index) for index in range(len(parameters.plain))]
         pairs = [ring.generate() for ring in rings]
         public = BfvPublicKey(parameters, sizes, rings, [coefficients for _, coefficients in pairs])
         return cls(public, [decryptor for decryptor, _ in pairs])
@@ -264,17 +263,10 @@ class BfvSecretKey(SecretKey):
 
     def _decrypt(self, raw: bytes, index: int) -> Any:
         """Return the plaintext of a ciphertext; None if no honest ciphertext has so much noise."""
-        parameters, ring = self.public.parameters, self.public.rings[index]
-        ciphertext = ring.write(_coefficients(raw, index, parameters, parameters.kept), ring.kept)
-        if self._decryptors[index].invariant_noise_budget(ciphertext) < parameters.budget:
+        ring = self.public.rings[index]
+        ciphertext = ring.from_bytes(raw, ring.kept)
+        if self._decryptors[index].invariant_noise_budget(ciphertext) < self.public.parameters.budget:
             return None
         plaintext = sealapi.Plaintext()
         self._decryptors[index].decrypt(ciphertext, plaintext)
         return plaintext
-
-
-def _coefficients(raw: bytes, index: int, parameters: Parameters, primes: Sequence[int]) -> Coefficients:
-    """Return the coefficients of a ciphertext; its bytes begin with the index of its plaintext modulus."""
-    if raw[0] != index:
-        raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
-    return seal.unpack(raw[1:], primes, parameters.layout.degree)

@@ -50,11 +50,12 @@ class Ring:
     """SEAL's context for one plaintext modulus, `plain`, and its operations.
 
     `first` and `kept` are SEAL's names of two levels: of ciphertexts that source and target work with, and of
-    those for the coordinator.
+    those for the coordinator. A ciphertext's bytes begin with the `index` of its plaintext modulus.
     """
 
-    def __init__(self, parameters: Parameters, plain: int) -> None:
-        moduli = (*parameters.data, parameters.special)
+    def __init__(self, parameters: Parameters, index: int) -> None:
+        plain, self.index = parameters.plain[index], index
+        self._moduli = moduli = (*parameters.data, parameters.special)  # of each level the first ones
         chosen = sealapi.EncryptionParameters(sealapi.SCHEME_TYPE.BFV)
         chosen.set_poly_modulus_degree(parameters.layout.degree)
         chosen.set_coeff_modulus([sealapi.Modulus(prime) for prime in moduli])
@@ -100,6 +101,19 @@ class Ring:
         self._load(ciphertext, self._ciphertext_head(coefficients, level, transformed=False), coefficients)
         return ciphertext
 
+    def to_bytes(self, ciphertext: Any) -> bytes:
+        """Return a ciphertext as it travels."""
+        return bytes([self.index]) + pack(self.read(ciphertext), self._moduli)
+
+    def from_bytes(self, raw: bytes, level: Sequence[int]) -> Any:
+        """Return a ciphertext from the wire; `ProtocolViolation` if it visibly is none, or hides nothing."""
+        if raw[0] != self.index:
+            raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
+        coefficients = unpack(raw[1:], self._moduli, self.degree)
+        if not coefficients[1].any():
+            raise ProtocolViolation("a BFV ciphertext that hides nothing")
+        return self.write(coefficients, level)
+
     def plaintext(self, values: NDArray[np.int64], start: int = 0) -> Any:
         """Return the polynomial with these coefficients, mod t, from z^start on, and 0 elsewhere."""
         reduced = np.zeros(self.degree, dtype="<u8")
@@ -122,23 +136,27 @@ class Ring:
             target.load(self.context, _path(file))
 
 
-def pack(coefficients: Coefficients, primes: Sequence[int]) -> bytes:
-    """Return coefficients as bytes for the wire: little-endian, each as long as its prime, prime by prime."""
+def pack(coefficients: Coefficients, moduli: Sequence[int]) -> bytes:
+    """Return coefficients modulo the first of these primes as bytes for the wire, prime by prime.
+
+    They are little-endian, each as long as its prime.
+    """
+    primes = moduli[: coefficients.shape[1]]
     return b"".join(words_to_bytes(coefficients[:, i], _width(prime)) for i, prime in enumerate(primes))
 
 
-def unpack(raw: bytes, primes: Sequence[int], degree: int) -> Coefficients:
+def unpack(raw: bytes, moduli: Sequence[int], degree: int) -> Coefficients:
     """Return the coefficients that :func:`pack` wrote; `ProtocolViolation` if one is not below its prime."""
-    coefficients = np.zeros((2, len(primes), degree), dtype="<u8")
-    start = 0
-    for i, prime in enumerate(primes):
-        width = _width(prime)
-        end = start + 2 * degree * width
-        coefficients[:, i] = bytes_to_words(raw[start:end], width).reshape(2, degree)
+    residues, start = [], 0
+    for prime in moduli:
+        if start == len(raw):
+            break
+        end = start + 2 * degree * _width(prime)
+        residues.append(bytes_to_words(raw[start:end], _width(prime)).reshape(2, degree))
         start = end
-        if (coefficients[:, i] >= prime).any():
+        if (residues[-1] >= prime).any():
             raise ProtocolViolation("a BFV coefficient is not below its modulus")
-    return coefficients
+    return np.stack(residues, axis=1)
 
 
 def packed_bytes(primes: Sequence[int], degree: int) -> int:
