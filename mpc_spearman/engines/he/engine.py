@@ -233,16 +233,15 @@ def decrypt_products(run: Run, key: SecretKey, noisy: Sources) -> np.ndarray:
 
 def send(run: Run, key: PublicKey, peer: Party, kind: Kind, ciphertexts: Sequence[bytes]) -> None:
     """Send ciphertexts of one length in as few messages as possible, with the fingerprint of their key."""
-    for batch, symbols in _messages(key, kind, len(ciphertexts)):
+    for batch, symbols, _ in _messages(key, kind, len(ciphertexts)):
         values = {"key": key.fingerprint, "batch": b"".join(ciphertexts[batch])}
         run.links.send(peer, kind, values, sizes=symbols)
 
 
 def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> list[bytes]:
     """Receive that many ciphertexts of one length; `ProtocolViolation` if they are under another key."""
-    size = _bytes(key, kind)
     ciphertexts: list[bytes] = []
-    for _, symbols in _messages(key, kind, count):
+    for _, symbols, size in _messages(key, kind, count):
         values = run.links.receive(peer, kind, sizes=symbols)
         if values["key"] != key.fingerprint:
             raise ProtocolViolation(f"{peer} sent ciphertexts under another key than the coordinator's")
@@ -251,20 +250,17 @@ def receive(run: Run, key: PublicKey, peer: Party, kind: Kind, count: int) -> li
     return ciphertexts
 
 
-def _bytes(key: PublicKey, kind: Kind) -> int:
-    return key.ciphertext_bytes if kind is Kind.CIPHERTEXT else key.result_ciphertext_bytes
-
-
 def _residue_symbols(key: PublicKey) -> dict[str, int]:
     """Return the sizes of the fields of a message of noise."""
     return {"residues": key.product_residues, "residue_bytes": -(-key.modulus.bit_length() // 8)}
 
 
-def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int]]]:
-    """Yield, for each message of `count` ciphertexts, which of them it holds and the sizes of its fields."""
+def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int], int]]:
+    """Yield which of `count` ciphertexts a message holds, the sizes of its fields, and of a ciphertext."""
     lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
-    for batch in blocks(count, max(1, MESSAGE_BYTES // _bytes(key, kind))):
-        yield batch, {"rows": batch.stop - batch.start, **lengths}
+    size = lengths["ciphertext_bytes" if kind is Kind.CIPHERTEXT else "result_bytes"]
+    for batch in blocks(count, max(1, MESSAGE_BYTES // size)):
+        yield batch, {"rows": batch.stop - batch.start, **lengths}, size
 
 
 def _blocks(run: Run, vectors: np.ndarray, rows: int) -> Iterator[np.ndarray]:

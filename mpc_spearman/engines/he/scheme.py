@@ -153,7 +153,7 @@ class PublicKey(StaysHere, ABC):
         Residues add up modulo `modulus` as the integers do, whatever the sums are on the way.
         """
 
-    def rows_of_differences(self) -> int:
+    def _rows_of_differences(self) -> int:
         """Return how many rows a block has at differences."""
         ciphertexts = max(1, min(_BLOCK, MESSAGE_BYTES // self.ciphertext_bytes))
         return self.slots * max(1, ciphertexts // self.sizes.m_source)

@@ -64,7 +64,7 @@ class BfvPublicKey(PublicKey):
         self.result_ciphertext_bytes = 1 + seal.packed_bytes(parameters.kept, layout.degree)
         self.slots = layout.degree
         products = sizes.operation == "inner_products"
-        self.rows = layout.rows if products else self.rows_of_differences()
+        self.rows = layout.rows if products else self._rows_of_differences()
         #: Of each ciphertext with products: its plaintext modulus, target vector, and group of the source's.
         self.order = [*product(range(layout.moduli), range(sizes.m_target), range(layout.groups))]
         self.product_ciphertexts = len(self.order)
@@ -85,9 +85,8 @@ class BfvPublicKey(PublicKey):
         keys = [seal.unpack(raw[start : start + size], primes, degree) for start in range(0, len(raw), size)]
         if not all(key[1].any(axis=-1).all() for key in keys):
             raise ProtocolViolation("a BFV public key that hides nothing")
-        return cls(
-            parameters, sizes, [Ring(parameters, index) for index in range(len(parameters.plain))], keys
-        )
+        rings = [Ring(parameters, index) for index in range(len(keys))]
+        return cls(parameters, sizes, rings, keys)
 
     def encrypt(self, x: Integers) -> list[bytes]:
         """Encrypt a block: at products, for each plaintext modulus, one ciphertext per group of vectors."""

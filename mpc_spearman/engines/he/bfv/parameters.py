@@ -87,7 +87,7 @@ def fresh_noise(degree: int, special: int) -> int:
 @lru_cache(maxsize=16)
 def choose(sizes: Sizes) -> Parameters:
     """Choose the cheapest parameters that are secure, exact and flooded; `BoundError` if there are none."""
-    for layout in sorted(_layouts(sizes), key=lambda one: _cost(one, sizes)):
+    for layout in sorted(_layouts(sizes), key=lambda layout: _cost(layout, sizes)):
         parameters = _fill(layout, sizes)
         if parameters is not None:
             return parameters
@@ -161,8 +161,6 @@ def _fill(layout: Layout, sizes: Sizes) -> Parameters | None:
     if least.bit_length() >= _PRIME_BITS:
         return None
     plain = _first(_upwards(least, step), layout.moduli)
-    if max(plain).bit_length() > _PRIME_BITS:
-        return None
     special = _first(_upwards(_SPECIAL, step), 1, plain)[0]
     before, flood_bits = _noise(layout, sizes, special)
     # Whole bytes first: the coefficients' bytes are sent anyway, and more room makes tampering show.

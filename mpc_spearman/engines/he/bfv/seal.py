@@ -19,7 +19,7 @@ import os
 import struct
 from collections.abc import Sequence
 from math import prod
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tenseal import sealapi as sealapi
 
 from mpc_spearman.engines.he.bfv.parameters import Parameters
-from mpc_spearman.errors import PlanError, ProtocolViolation
+from mpc_spearman.errors import ProtocolViolation
 from mpc_spearman.wire.integers import bytes_to_words, words_to_bytes
 from mpc_spearman.wire.keys import Stream
 
@@ -37,7 +37,7 @@ Coefficients = NDArray[np.uint64]
 # SEAL's stream: magic number, header's size, version, compression, reserved, the stream's size.
 _HEADER = struct.Struct("<HBBBBHQ")
 # A ciphertext: level, in transformed form?, polynomials, N, primes, scale, correction factor; then an array.
-_CIPHERTEXT = struct.Struct("<32s?QQQdQ")
+_CIPHERTEXT = struct.Struct("<4Q?QQQdQ")
 # A plaintext: level (zero unless transformed), coefficients, scale; then an array.
 _PLAINTEXT = struct.Struct("<32sQd")
 _COUNT = struct.Struct("<Q")
@@ -61,10 +61,7 @@ class Ring:
         chosen.set_coeff_modulus([sealapi.Modulus(prime) for prime in moduli])
         chosen.set_plain_modulus(sealapi.Modulus(plain))
         self.context = sealapi.SEALContext(chosen, True, sealapi.SEC_LEVEL_TYPE.TC128)
-        if not self.context.parameters_set():
-            raise PlanError(f"SEAL refuses these parameters: {self.context.parameters_error_message()}")
-        self.plain = plain
-        self.degree = parameters.layout.degree
+        self.plain, self.degree = plain, parameters.layout.degree
         self.evaluator = sealapi.Evaluator(self.context)
         self.first = self.context.first_parms_id()
         level = self.context.first_context_data()
@@ -90,7 +87,7 @@ class Ring:
         shape = (2, ciphertext.coeff_modulus_size(), self.degree)
         before = _CIPHERTEXT.size + _HEADER.size + _COUNT.size
         with open(os.memfd_create("seal"), "rb") as file:
-            ciphertext.save(_path(file))
+            ciphertext.save(f"/proc/self/fd/{file.fileno()}")
             stream = memoryview(file.read())
         body = pyarrow.decompress(stream[_HEADER.size :], before + 8 * prod(shape), "zstd")
         return np.frombuffer(body, dtype="<u8", offset=before).reshape(shape)
@@ -123,8 +120,7 @@ class Ring:
         return plaintext
 
     def _ciphertext_head(self, data: Coefficients, level: Sequence[int], *, transformed: bool) -> bytes:
-        name = struct.pack("<4Q", *level)
-        return _CIPHERTEXT.pack(name, transformed, 2, self.degree, data.shape[1], 1.0, 1)
+        return _CIPHERTEXT.pack(*level, transformed, 2, self.degree, data.shape[1], 1.0, 1)
 
     def _load(self, target: Any, head: bytes, values: NDArray[np.uint64]) -> None:
         """Have SEAL load an object from its stream: a head, and an array, which is an inner stream."""
@@ -133,7 +129,7 @@ class Ring:
             file.write(_header(len(head) + len(array) + values.nbytes) + head + array)
             file.write(np.ascontiguousarray(values, dtype="<u8").data)
             file.flush()
-            target.load(self.context, _path(file))
+            target.load(self.context, f"/proc/self/fd/{file.fileno()}")
 
 
 def pack(coefficients: Coefficients, moduli: Sequence[int]) -> bytes:
@@ -201,10 +197,6 @@ def _shifted(value: NDArray[np.uint64], limb: NDArray[np.uint64], prime: int) ->
 
 def _width(prime: int) -> int:
     return (prime.bit_length() + 7) // 8
-
-
-def _path(file: IO[bytes]) -> str:
-    return f"/proc/self/fd/{file.fileno()}"
 
 
 def _header(body: int) -> bytes:

@@ -67,7 +67,7 @@ class PaillierPublicKey(PublicKey):
         self.groups = -(-sizes.m_source // self.slots)
         self.product_ciphertexts = self.product_residues = sizes.m_target * self.groups
         products = sizes.operation == "inner_products"
-        self.rows = max(1, _BLOCK // self.groups) if products else self.rows_of_differences()
+        self.rows = max(1, _BLOCK // self.groups) if products else self._rows_of_differences()
         self.caution = _caution(bits)
 
     def to_bytes(self) -> bytes:
