@@ -37,8 +37,8 @@ Reserve = Callable[[int, int], None]
 class Meeting(Protocol):
     """How a party meets the others; see :class:`mpc_spearman.launch.rendezvous.Rendezvous`."""
 
-    def ready(self) -> Signer:
-        """Return the party's key, after checking that this machine allows TLS with it."""
+    #: The party's key, and everybody's public keys.
+    signer: Signer
 
     def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
         """Connect with all parties, and call `agree` with the connections; again in every further attempt."""
@@ -89,8 +89,6 @@ class Run:
     make_links: Callable[..., Links] = Links
     meter: Meter = field(default_factory=Meter)
     notes: Notes = field(default_factory=Notes)
-    #: This party's key and everybody's public keys, once the role has begun.
-    signer: Signer = field(init=False)
     #: The links with the other parties, once connected.
     links: Links = field(init=False)
     _shown: set[str] = field(default_factory=set)

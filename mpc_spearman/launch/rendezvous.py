@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from mpc_spearman.config import DataParty, Plan, host_and_port
 from mpc_spearman.errors import HandshakeError, NetworkError, PlanError
-from mpc_spearman.identity import Signer, public_key
+from mpc_spearman.identity import public_key
 from mpc_spearman.launch.meeting_point import MeetingPoint, party_signer
 from mpc_spearman.launch.pipe import Supervisor
 from mpc_spearman.network.addresses import Address
@@ -22,26 +22,19 @@ from mpc_spearman.wire.meter import Meter
 
 
 class Rendezvous:
-    """How one party meets the others.
+    """How one party meets the others, with its key (`signer`), with which this machine allows TLS.
 
-    `supervisor` passes on the address of a coordinator on this machine, and shows notes.
+    `supervisor` passes on the address of a coordinator on this machine, and shows notes. `PlanError` as
+    `party_signer`; `TlsError` as `Tls.check`.
     """
 
     def __init__(self, plan: Plan, roster: Roster, point: MeetingPoint, supervisor: Supervisor) -> None:
         self._plan, self._roster, self._point, self._supervisor = plan, roster, point, supervisor
-        self._tls: Tls | None = None
-        self._joins = False
-
-    def ready(self) -> Signer:
-        """Return this party's key, after checking that this machine allows TLS with it; call this first.
-
-        `PlanError` as `party_signer`; `TlsError` as `Tls.check`.
-        """
-        signer = party_signer(self._plan, self._roster.me.name, self._point.rehearsal)
-        peers = {peer: public_key(signer.identities[peer.name]) for peer in self._roster.peers}
-        self._tls = Tls(signer.identity, peers)
+        self.signer = party_signer(plan, roster.me.name, point.rehearsal)
+        peers = {peer: public_key(self.signer.identities[peer.name]) for peer in roster.peers}
+        self._tls = Tls(self.signer.identity, peers)
         self._tls.check()
-        return signer
+        self._joins = False
 
     def join(self, meter: Meter, agree: Callable[[Sockets], None]) -> None:
         """Meet the other parties, and connect to each of them.
@@ -61,8 +54,8 @@ class Rendezvous:
 
         Do nothing once `join` has been called, which sends the notice itself.
         """
-        if self._joins or self._tls is None or not self._point.host:
-            return  # it cannot prove who it is, or the supervisor informs the others
+        if self._joins or not self._point.host:  # the supervisor informs the others
+            return
         # Note it now, since the others may not have joined yet. The error is printed when this process ends.
         self._supervisor.note(f"cannot take part ({type(error).__name__}), and tries to tell the others")
         with suppress(NetworkError, HandshakeError, PlanError, type(error)):
@@ -93,7 +86,6 @@ class Rendezvous:
         listen = party.listen if self._point.host else f"{self._point.bind}:0"
         advertise = party.advertise if isinstance(party, DataParty) else None
         proxy = None if network.proxy is None else network.proxy.removeprefix("http://").removesuffix("/")
-        assert self._tls is not None
         return Settings(
             roster=self._roster,
             tls=self._tls,

@@ -146,7 +146,6 @@ def run_role(run: Run, table: pa.Table | None) -> Result:
     from mpc_spearman.protocols.roles import run_coordinator, run_data_party
 
     try:
-        run.signer = run.meeting.ready()
         if run.roster.me.role is Role.COORDINATOR:
             return run_coordinator(run)
         return run_data_party(run, table)

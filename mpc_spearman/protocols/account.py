@@ -50,7 +50,7 @@ def sign_and_part(run: Run, result: Result) -> Result:
     this party (Ed25519, RFC 8032: existentially unforgeable). Beyond what its readers know, a record has only
     commitments, which hide messages from parties without their nonces.
     """
-    signer, me, hub = run.signer, run.roster.me, run.roster.coordinator
+    signer, me, hub = run.meeting.signer, run.roster.me, run.roster.coordinator
     own_record = Record.of(
         run.plan, run.links.run, result.n, signer.identities, run.notes.granted, run.notes.began,
         rehearsal=signer.rehearsal,

@@ -54,11 +54,8 @@ class MemoryMeeting:
     ) -> None:
         self._plan, self._roster, self._wires = plan, roster, wires
         public = {name: str(key) for name, key in keys.items()}
-        self._signer = Signer(keys[roster.me.name], public, rehearsal=rehearsal)
+        self.signer = Signer(keys[roster.me.name], public, rehearsal=rehearsal)
         self._joins = False
-
-    def ready(self) -> Signer:
-        return self._signer
 
     def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
         self._joins = True
