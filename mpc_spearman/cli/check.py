@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.markup import escape
@@ -44,11 +45,18 @@ def run(parsed: argparse.Namespace) -> int:
     sizes = (trial.table.m, parsed.other or 1)
     needed = advice(plan, sizes if plan.roster(party).me.role is Role.SOURCE else sizes[::-1])
     sentences = [str(error) for error in trial.refusals]
-    console.print(_columns(trial))
+    titles, meanings, cells = zip(*_columns(trial), strict=True)
+    table = Table(*titles, box=None, pad_edge=False)
+    for row in zip(*cells, strict=True):
+        table.add_row(*map(escape, row))
+    console.print(table)
+    explained = [f"{title}: {meaning}" for title, meaning in zip(titles, meanings, strict=True) if meaning]
+    if trial.foreseen is None:
+        explained.append("results would be exact, without noise")
     rows = f"{trial.table.n:,} rows, {trial.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
         rows += ". Only a run shows how many are common to all parties; fewer rows mean more noise"
-    for line in (rows, *needed, *_meaning(trial), *trial.cautions, trial.ledger, *sentences):
+    for line in (rows, *needed, *explained, *trial.cautions, trial.ledger, *sentences):
         console.print(printable(line, keep="\n"), highlight=False, markup=False, soft_wrap=True)
     if not sentences:
         console.print("this table and its policy fit the plan")
@@ -56,41 +64,30 @@ def run(parsed: argparse.Namespace) -> int:
     return trial.refusals[0].exit_code
 
 
-def _columns(trial: DryRun) -> Table:
-    noise, n = trial.foreseen, trial.table.n
-    means = noise is not None and noise.of_coefficients
-    heads = [*(["noise"] if noise else ()), *(["seen from"] if means else ())]
-    heads += ["covariates"] if trial.left is not None else []
-    table = Table("column", "kind", "values", "outside", *heads, box=None, pad_edge=False)
+def _columns(trial: DryRun) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the table's columns: title, meaning (empty if the title says it), and a cell for each feature."""
+    groups, noise, n = trial.ranks.groups, trial.foreseen, trial.table.n
     kinds = {1: "constant", 2: "flag", n: "no ties"}
-    for column, (name, groups) in enumerate(zip(trial.table.features, trial.ranks.groups, strict=True)):
-        cells = [printable(name), kinds.get(groups.count, "ties"), f"{groups.count:,}", f"{groups.outside:,}"]
-        if noise is not None:
-            ratio = float(noise.ratio[column])
-            smallest = detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and groups.count > 1 else 1.0
-            cells += [f"{ratio:.2g}", *([f"{smallest:.2f}" if smallest < 1 else "–"] if means else ())]
-        cells += [] if trial.left is None else [f"{1 - trial.left[column]:.0%}"]
-        table.add_row(*map(escape, cells))
-    return table
-
-
-def _meaning(trial: DryRun) -> list[str]:
-    heads = [
-        "values: the number of different values",
-        "outside: rows outside the largest group of equal values; fewer of them mean more noise",
-    ]
+    yield "column", "", [printable(name) for name in trial.table.features]
+    yield "kind", "", [kinds.get(group.count, "ties") for group in groups]
+    yield "values", "the number of different values", [f"{group.count:,}" for group in groups]
+    outside = "rows outside the largest group of equal values; fewer of them mean more noise"
+    yield "outside", outside, [f"{group.outside:,}" for group in groups]
+    if noise is not None:
+        meaning = "that involves this column, in multiples of its chance variation"
+        if noise.of_coefficients:
+            meaning = "about this column, in standard errors, if the other side has no ties"
+        yield "noise", f"in {noise.numbers} {meaning}", [f"{ratio:.2g}" for ratio in noise.ratio]
+    if noise is not None and noise.of_coefficients:
+        smallest = [
+            detectable(n, noise=ratio / math.sqrt(n - 1)) if n > 3 and group.count > 1 else 1.0
+            for ratio, group in zip(noise.ratio, groups, strict=True)
+        ]
+        meaning = "the smallest |rho| that a test at 5 % detects in 8 of 10 samples, with this noise"
+        if noise.numbers != "coefficients":
+            meaning += ", if a strength varies as much as one coefficient"
+        yield "seen from", meaning, [f"{rho:.2f}" if rho < 1 else "–" for rho in smallest]
     if trial.left is not None:
         names = ", ".join(trial.table.covariates)
-        heads.append(f"covariates: how much of the variance of this column's ranks is explained by {names}")
-    noise = trial.foreseen
-    if noise is None:
-        return [*heads, "results would be exact, without noise"]
-    if not noise.of_coefficients:
-        multiples = "in multiples of its chance variation"
-        return [*heads, f"noise: in {noise.numbers} that involves this column, {multiples}"]
-    return [
-        *heads,
-        f"noise: in {noise.numbers} about this column, in standard errors, if the other side has no ties",
-        "seen from: the smallest |rho| that a test at 5 % detects in 8 of 10 samples, with this noise"
-        + ("" if noise.numbers == "coefficients" else ", if a strength varies as much as one coefficient"),
-    ]
+        meaning = f"how much of the variance of this column's ranks is explained by {names}"
+        yield "covariates", meaning, [f"{1 - left:.0%}" for left in trial.left]
