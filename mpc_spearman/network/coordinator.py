@@ -280,14 +280,16 @@ class CoordinatorMeeting(Meeting):
             self.fail(self._refusals[missing[0]])
 
     def _stop(self, error: BaseException, listener: Listener, phase: str) -> None:
-        """Send why this meeting ends to all parties that are here, or arrive within some seconds."""
+        """Send why this meeting ends to all parties that have joined, or join within some seconds."""
+        stop = notice(error, self._roster.me.name, phase)
         with self._changed:
-            self._outcome = {"stop": notice(error, self._roster.me.name, phase)}
+            self._outcome = {"stop": stop}
             controls = list(self._controls)
         for control in controls:
             control.send(**self._outcome)
         end = time.monotonic() + (NOTICE_SECONDS if phase == "load" else _LATE_ARRIVALS)
-        expected = {peer for peer in self._roster.peers if peer.name != lost_party(error)}
+        # Not the party that is lost or has failed, which the notice names.
+        expected = {peer for peer in self._roster.peers if peer.name != stop[1]}
         while time.monotonic() < end and not expected <= self._joined.keys():
             time.sleep(0.05)
         listener.close()
