@@ -228,9 +228,9 @@ def test_sizes() -> str:
         rho = np.clip(np.einsum("i,kij,j->k", x, tables, y), -1, 1)[None]
         skewness = float(Pairs(n, source, target).null_skewness[0])
         for noise in (0.0, 1 / np.sqrt(n - 1)):
-            known = [as_stated(side) if noise else side for side in (source, target)]
+            sides = [as_stated(side) if noise else side for side in (source, target)]
             published = rho + noise * generator.standard_normal(rho.shape)
-            p = pvalues(published, Pairs(n, *known, noise=noise))
+            p = pvalues(published, Pairs(n, *sides, noise=noise))
             shares = [np.mean(p <= alpha) / alpha for alpha in ALPHAS]
             cells = ["none" if np.isnan(p).all() else f"{share:.2f}" for share in shares]
             if noise:

@@ -151,15 +151,20 @@ def _strengths(x: Floats, y: Floats, s: float, plan: Plan, rng: np.random.Genera
 
 def _whitened(x: Floats, y: Floats, s: float, plan: Plan, rng: np.random.Generator) -> dict[str, Any]:
     """Return the numbers of `explained` or `canonical`, from products of whitened columns."""
-    m, kept = len(x), np.array([len(x)])
+    m, directions = len(x), np.array([len(x)])
     white_x, white_y = (np.linalg.qr(side.T)[0].T for side in (x, y))
     z = white_x @ (white_y if plan.reveal == "canonical" else y).T
     z = z + s * rng.standard_normal(z.shape)
     if plan.reveal == "canonical":
         values = {"canonical": np.linalg.svd(z, compute_uv=False)[None], "canonical_noise": np.array([s])}
-        return {**values, "kept": kept, "kept_target": kept, "gaps": np.zeros(1)}
+        return {**values, "kept": directions, "kept_target": directions, "gaps": np.zeros(1)}
     r2 = np.square(z).sum(axis=0)[None] - m * s * s
-    return {"explained": r2, "explained_noise": np.full(r2.shape, s), "kept": kept, "gaps": np.zeros((1, 1))}
+    return {
+        "explained": r2,
+        "explained_noise": np.full(r2.shape, s),
+        "kept": directions,
+        "gaps": np.zeros((1, 1)),
+    }
 
 
 if __name__ == "__main__":

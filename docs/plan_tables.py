@@ -39,17 +39,17 @@ def values(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 def tables() -> dict[str, Keys]:
     """Sort the keys into the page's tables."""
     run = {key: field for key, field in values(Plan) if not key.startswith("parties.")}
-    here = {f"{section}.{key}" for section, names in LOCAL.items() for key in names}
+    local_keys = {f"{section}.{key}" for section, names in LOCAL.items() for key in names}
     party = dict(values(TargetParty))
     names = {f"parties.*.{name}": party.pop(name) for name in SHARED_PARTY_KEYS}
     policy = {key: party.pop(key) for key in [*party] if key.startswith("policy.")}
     of_hosts = {key: party.pop(key) for key in ("key", "listen", "advertise")}
     table = {key: party.pop(key) for key in [*party] if key.partition(".")[0] == "table"}
     by_place = {
-        "shared": {key: field for key, field in run.items() if key not in here} | names,
+        "shared": {key: field for key, field in run.items() if key not in local_keys} | names,
         "party": table | party | of_hosts,
         "policy": policy,
-        "host": {key: run[key] for key in run if key in here},
+        "host": {key: run[key] for key in run if key in local_keys},
     }
     first = {key: keys.pop(key) for key in FIRST for keys in by_place.values() if key in keys}
     return {"first": first, **by_place}
@@ -74,8 +74,8 @@ def allowed(field: FieldInfo) -> str:
     """Say what a key can hold."""
     values = () if get_origin(field.annotation) is dict else choices(field.annotation)
     mapping = any(isinstance(part, Discriminator) for part in field.metadata)
-    words, others = ", ".join(map(code, values)), allowed_text(field)
-    return f"{words}, or {others}" if words and mapping else words or others
+    words, text = ", ".join(map(code, values)), allowed_text(field)
+    return f"{words}, or {text}" if words and mapping else words or text
 
 
 def filled(text: str) -> str:

@@ -144,12 +144,12 @@ def fake_runs(monkeypatch: pytest.MonkeyPatch) -> FakeRuns:
 def meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Meeting]]:
     """Begin meetings, of which on a busy machine no party counts as silent."""
     monkeypatch.setattr(control, "_ANSWER_SECONDS", EVER)
-    made: list[Meeting] = []
+    meetings: list[Meeting] = []
 
     def begin(**settings: Any) -> Meeting:
-        made.append(Meeting(**settings))
-        return made[-1]
+        meetings.append(Meeting(**settings))
+        return meetings[-1]
 
     yield begin
-    for each in made:
-        each.close()
+    for meeting in meetings:
+        meeting.close()

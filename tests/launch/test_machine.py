@@ -43,7 +43,7 @@ def alone(tmp_path: Path) -> Iterator[Any]:
     """Return what runs C by a command, for a moment, and returns its exit code, errors and status."""
     with Members(tmp_path, mapping(**LIGHT)) as run:
         run.plan["network"]["join_timeout"] = 1
-        arguments = run._asked("C", "C")
+        arguments = run.options("C", "C")
         (tmp_path / "out" / "C").mkdir(parents=True)
         for path in (tmp_path, *tmp_path.rglob("*")):
             os.chown(path, 65534, 65534)

@@ -1,7 +1,7 @@
-"""What a container sees, made of a mount namespace: a read-only root, mounts, and a user without rights.
+"""Run commands as in a container: in a mount namespace with a read-only root, as a user without rights.
 
-Linux and root. The root has the machine's programs, this Python and the package, and nothing else; a process
-there has no capabilities. No image is built, and its network is the caller's.
+This takes Linux and root. The root has the machine's programs, this Python and the package alone; a process
+there has no capabilities. No image is built, and the network is the caller's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def skip_without() -> None:
 
 
 def give(folder: Path, user: int = USER) -> None:
-    """Make a folder and all in it a user's."""
+    """Make a user the owner of a folder and of all in it."""
     for path in (folder, *folder.rglob("*")):
         os.chown(path, user, user)
 
@@ -55,17 +55,13 @@ def container(
     `root` is an empty folder; `mounts` are folders by their place in the container, of which some are
     `read_only`. `names` are host names of this machine.
     """
-    own = (sys.prefix, sys.base_prefix, str(ROOT))
+    environment = (sys.prefix, sys.base_prefix, str(ROOT))
     lines = [f"mount -t tmpfs -o mode=755 root {root}", f"mkdir -p {root}/etc"]
     lines.append(f"echo '127.0.0.1 localhost {' '.join(names)}' > {root}/etc/hosts")
-    for place in [*filter(os.path.exists, _SYSTEM), *dict.fromkeys(own)]:
+    for place in [*filter(os.path.exists, _SYSTEM), *dict.fromkeys(environment)]:
         inside = f"{root}{place}"
-        made = (
-            f"mkdir -p {inside}"
-            if os.path.isdir(place)
-            else f"mkdir -p $(dirname {inside}) && touch {inside}"
-        )
-        lines += [f"{{ {made}; }}", f"mount --rbind {place} {inside}"]
+        file = "" if os.path.isdir(place) else f"rmdir {inside}; touch {inside}"
+        lines += [f"mkdir -p {inside}", file, f"mount --rbind {place} {inside}"]
     for place in mounts:
         lines.append(f"mkdir -p {root}{place}")
     lines.append(f"mount -o remount,bind,ro {root}")

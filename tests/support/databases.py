@@ -1,4 +1,4 @@
-"""Databases of their own for tests: a PostgreSQL that listens on a socket in a folder, and SQLite files."""
+"""Databases for tests: a PostgreSQL that listens at a socket in a folder, SQLite files, and their tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from support.processes import EVER
 PASSWORD = "hunter%2Fsecret"  # as an address has it
 ADDRESS = "CLINIC_DATABASE"
 ENGINES = ("parquet", "duckdb", "sqlite", "postgresql")
-#: Each with the query that asks for it; its answer's ``id`` and ``x`` are used.
+#: Reads the answer of a query as a table.
 Ask = Callable[..., Table]
 
 
@@ -44,17 +44,17 @@ def postgresql() -> Iterator[str]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
     if not programs:
         pytest.skip("no PostgreSQL server is installed (Debian: apt-get install postgresql)")
-    as_whom: dict[str, Any] = {}
-    if os.geteuid() == 0:  # as whom PostgreSQL refuses to run
+    account_settings: dict[str, Any] = {}
+    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         try:
             account = pwd.getpwnam("postgres")
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        as_whom = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        account_settings = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
     folder = Path(tempfile.mkdtemp(prefix="pg-"))  # short: a socket's path has at most 107 bytes
     (folder / "password").write_text("hunter/secret\n")
     for path in (folder, folder / "password"):
-        os.chown(path, as_whom.get("user", -1), as_whom.get("group", -1))
+        os.chown(path, account_settings.get("user", -1), account_settings.get("group", -1))
     data = folder / "data"
     initdb = f"{programs[-1]}/initdb -U owner -A scram-sha-256 -N -E UTF8 --no-locale -D".split()
     subprocess.run(
@@ -62,7 +62,7 @@ def postgresql() -> Iterator[str]:
         check=True,
         stdout=subprocess.DEVNULL,
         cwd=folder,
-        **as_whom,
+        **account_settings,
     )
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
@@ -70,7 +70,7 @@ def postgresql() -> Iterator[str]:
             stdout=log,
             stderr=log,
             cwd=folder,
-            **as_whom,
+            **account_settings,
         )
     try:
         deadline = monotonic() + EVER
@@ -83,7 +83,7 @@ def postgresql() -> Iterator[str]:
     finally:
         server.send_signal(signal.SIGQUIT)  # at once
         server.wait()
-        shutil.rmtree(folder, ignore_errors=True)  # what it has started may still end
+        shutil.rmtree(folder, ignore_errors=True)  # its child processes may still write
 
 
 def command(address: str, *statements: str) -> None:
@@ -95,7 +95,7 @@ def command(address: str, *statements: str) -> None:
 
 
 def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
-    """Make a table of a DataFrame, in place of one of that name."""
+    """Write a DataFrame as a table, in place of one of that name."""
     from adbc_driver_postgresql import dbapi
 
     with dbapi.connect(address) as connection, connection.cursor() as cursor:
@@ -104,7 +104,7 @@ def into_postgresql(address: str, name: str, frame: pd.DataFrame) -> None:
 
 
 def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:
-    """Make a table of a DataFrame, in a file; return its address."""
+    """Write a DataFrame as a table of a file; return the database's address."""
     with sqlite3.connect(file) as connection:
         frame.to_sql(name, connection, index=False)
     connection.close()
@@ -112,7 +112,7 @@ def into_sqlite(file: Path, name: str, frame: pd.DataFrame) -> str:
 
 
 def made(engine: str, frame: pd.DataFrame, folder: Path, server: str, environ: pytest.MonkeyPatch) -> Query:
-    """Put a table where an engine has it."""
+    """Write a DataFrame as a table `t` of an engine; return the query of all its rows."""
     if engine == "parquet":
         frame.to_parquet(folder / "t.parquet", index=False)
         return Query(query=f"SELECT * FROM '{folder / 't.parquet'}'")
@@ -157,19 +157,19 @@ def columns_of_every_kind(n: int = 400) -> pd.DataFrame:
 KEYS = TableKeys.model_validate({"encode": {"grade": ["low", "mid", "High"]}, "missing": "drop_rows"})
 
 
-def check_ranks(asked: Query, frame: pd.DataFrame) -> None:
+def check_ranks(query: Query, frame: pd.DataFrame) -> None:
     """Compare the ranks of a query, whose answer is `columns_of_every_kind`, with SciPy's."""
-    table = read_table("B", asked, KEYS)
+    table = read_table("B", query, KEYS)
     frame["grade"] = frame["grade"].map({"low": 0, " mid": 1, "High": 2})
     frame["text"] = frame["text"].astype(float)
-    known = frame.sort_values("id").dropna().reset_index(drop=True)
-    assert (table.ids.to_pylist(), table.features) == (known["id"].tolist(), tuple(frame.columns[1:]))
+    complete = frame.sort_values("id").dropna().reset_index(drop=True)
+    assert (table.ids.to_pylist(), table.features) == (complete["id"].tolist(), tuple(frame.columns[1:]))
     assert any("'code': -999 (" in caution for caution in table.cautions)
-    some = np.random.default_rng(4).permutation(len(known))[:77]
+    some = np.random.default_rng(4).permutation(len(complete))[:77]
     for rows, part in ((slice(None), table), (some, table.take(some))):
         ranks = part.ranks()
         for place, name in enumerate(part.features):
-            values = rankdata(known[name][rows])
+            values = rankdata(complete[name][rows])
             assert ranks.matrix[place].tolist() == (2 * values - (part.n + 1)).tolist(), name
             groups = rank_columns([values]).groups[0]
             assert ranks.groups[place].how_many == groups.how_many
@@ -177,7 +177,7 @@ def check_ranks(asked: Query, frame: pd.DataFrame) -> None:
 
 
 def refusal(ask: Callable[[], Any]) -> str:
-    """What the TableError says, after checking what none may say."""
+    """Return the text of the TableError, after checking that it shows no secret."""
     with pytest.raises(TableError) as caught:
         ask()
     shown = "".join(traceback.format_exception(caught.type, caught.value, None))

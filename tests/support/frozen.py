@@ -109,8 +109,8 @@ def _refuse_generators(place: Path) -> Callable[[], bool]:
     python, numpy, pytorch = random.getstate, np.random.get_state, torch.get_rng_state
 
     def states() -> tuple[object, ...]:
-        _, words, position, *rest = numpy()
-        return python(), words.tobytes(), position, rest, pytorch().numpy().tobytes()
+        _, words, position, *gauss = numpy()
+        return python(), words.tobytes(), position, gauss, pytorch().numpy().tobytes()
 
     before = states()
     bound = (name for name in dir(random) if getattr(getattr(random, name), "__self__", None) is random._inst)

@@ -1,4 +1,4 @@
-"""Run roles as real processes, or scripts in their place, and see how each of them ended."""
+"""Run roles, or scripts in their place, as real processes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def run_roles(
 
 # ---- scripts
 
-#: A fork server whose roles do what is written for their party. Before it forks it has drawn from every
-#: generator that there is, so that they could be shared.
+#: A fork server whose roles execute the script of their party. Before it forks it draws from every
+#: generator, so that roles could share their states.
 PROGRAM = """
 import os, random, secrets, signal, ssl, sys, time
 import numpy as np
@@ -71,32 +71,33 @@ forkserver.main(sys.argv[1], role)
 
 @cache
 def server() -> ForkServer:
-    made = ForkServer([sys.executable, "-c", PROGRAM])
-    atexit.register(made.close)
-    return made
+    script_server = ForkServer([sys.executable, "-c", PROGRAM])
+    atexit.register(script_server.close)
+    return script_server
 
 
 def do(folder: Path, bodies: Mapping[str, str] | str, **more: Any) -> dict[str, Outcome]:
-    """Let forked roles of C, B and A do what is written for them; who has nothing to do is done."""
-    its = plan(**more.pop("settings", {}))
-    texts = dict.fromkeys(its.names, bodies) if isinstance(bodies, str) else bodies
+    """Let forked roles of C, B and A execute scripts, by party or one for all; a role without one is done."""
+    run_plan = plan(**more.pop("settings", {}))
+    texts = dict.fromkeys(run_plan.names, bodies) if isinstance(bodies, str) else bodies
     assigned = [
         replace(one, environment={**one.environment, "DO": texts.get(one.party, "done()")})
-        for one in assignments(its, folder, more.pop("tables", {}))
+        for one in assignments(run_plan, folder, more.pop("tables", {}))
     ]
     return launch(assigned, more.pop("server", None) or server(), **{"grace": EVER, **more})
 
 
 def notes(folder: Path, body: str, **more: Any) -> dict[str, list[str]]:
-    told: dict[str, list[str]] = {}
-    note = lambda party, text: told.setdefault(party, []).append(text)  # noqa: E731
+    """Let all roles execute a script; return what each noted."""
+    texts: dict[str, list[str]] = {}
+    note = lambda party, text: texts.setdefault(party, []).append(text)  # noqa: E731
     outcomes = do(folder, body + "\ndone()", note=note, **more)
     assert {outcome.kind for outcome in outcomes.values()} == {"returned"}, outcomes
-    return told
+    return texts
 
 
 def server_of(roles: list[int]) -> int:
-    """Find the process that forked these."""
+    """Return the process that forked these roles."""
     parents = {
         int(re.findall(r"PPid:\s*(\d+)", Path(f"/proc/{role}/status").read_text())[0]) for role in roles
     }

@@ -1,7 +1,7 @@
 """Hosts within this one, a network namespace each, and jobs whose parties run on them: Linux, root.
 
-A namespace is to its processes a host of its own: own addresses, own ports, own loopback. All are connected
-through one more, the router. Nothing here touches the host's own network, and when a ``with`` block ends, the
+A namespace has its own addresses, ports and loopback, as a host has. All are connected through one more, the
+router. Nothing here touches the host's own network, and when a ``with`` block ends, the
 namespaces are gone with whatever still runs in them.
 """
 
@@ -52,8 +52,8 @@ class Network:
             cable = ("link", "add", "name", port, "type", "veth", "peer", "name", "eth0", "netns", host)
             run("ip", "-n", self.router, *cable)
             ends = ((host, "eth0", address, _ROUTER), (self.router, port, _ROUTER, address))
-            for name, device, own, peer in ends:
-                run("ip", "-n", name, "address", "add", own, "peer", peer, "dev", device)
+            for name, device, local, peer in ends:
+                run("ip", "-n", name, "address", "add", local, "peer", peer, "dev", device)
                 run("ip", "-n", name, "link", "set", "dev", device, "up")
             run("ip", "-n", host, "route", "add", "default", "via", _ROUTER)
 
@@ -93,9 +93,9 @@ def hosts(*parties: str) -> Iterator[Network]:
         pytest.skip("this machine makes no network namespaces")
     run("ip", "netns", "del", probe)
     with ExitStack() as undo:
-        made = Network(parties)
-        made.make(undo)
-        yield made
+        network = Network(parties)
+        network.make(undo)
+        yield network
 
 
 def run(*command: str, text: str | None = None) -> None:
@@ -105,15 +105,15 @@ def run(*command: str, text: str | None = None) -> None:
 
 def _remove(namespace: str) -> None:
     """Delete a namespace with all that runs in it: otherwise it would live on without a name."""
-    found = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False)
-    for pid in found.stdout.split():
+    pids = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False)
+    for pid in pids.stdout.split():
         with suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGKILL)
     subprocess.run(["ip", "netns", "del", namespace], capture_output=True, check=False)
 
 
 class Job(Members):
-    """A run on a network, each party on a host of its own; all is of it alone, so that several can go on.
+    """A run on a network, each party on a host of its own; several can run at once.
 
     The parties meet at `port` of `address`, by default the coordinator's host's own.
     """
@@ -143,16 +143,16 @@ class Job(Members):
         self,
         names: Sequence[str] | None = None,
         waits: tuple[str, str, Path] | None = None,
-        **own: Sequence[str],
+        **settings: Sequence[str],
     ) -> None:
-        """Start every role, or these, by ``mpc-spearman join``; `own` are settings of one party alone.
+        """Start every role, or these, by ``mpc-spearman join``; `settings` are of one party alone.
 
         By `waits` a party goes on in a phase only once a file exists: party, phase, file.
         """
         party, phase, until = waits or ("", "", "")
         hold = ("on_phase", {"phase": phase, "act": "hold", "until": str(until)})
         for name in names or self.names:
-            self.start(name, hold if name == party else (None, {}), own.get(name, ()))
+            self.start(name, hold if name == party else (None, {}), settings.get(name, ()))
 
     def torchrun(self) -> None:
         """Start C, B and A by the commands of the page as they stand there, each in its own folder.
@@ -179,21 +179,21 @@ class Job(Members):
         folder = self.folder / "out" / name
         folder.mkdir(parents=True)
         (folder / "cluster.yaml").write_text(json.dumps(split(self.plan, folder)))
-        own = json.loads((folder / f"{name}.local").read_text())
+        local = json.loads((folder / f"{name}.local").read_text())
         table = {"table": str(self.tables[name])} if name in self.tables else {}
-        (folder / f"{name}.yaml").write_text(json.dumps({**own, **table}))
+        (folder / f"{name}.yaml").write_text(json.dumps({**local, **table}))
         return folder
 
     def check(self, expected: Result) -> None:
-        """Hold what every party was given, and its status, against the same plan run on one machine."""
+        """Compare what every party received, and its status, with a run of the same plan on one machine."""
         endings = self.wait(self.names)
         assert {name: end.code for name, end in endings.items()} == dict.fromkeys(self.names, 0), endings
         for name in self.names:
-            found, wanted = self.result(name).coefficients, expected.coefficients
+            received, wanted = self.result(name).coefficients, expected.coefficients
             if name in self.names[2:] and len(self.names) > 3:
-                wanted = wanted.loc[[name]]  # one of several sources is given its own rows
-            pd.testing.assert_frame_equal(found, wanted, check_exact=True)
-            assert found.to_numpy().tobytes() == wanted.to_numpy().tobytes()
+                wanted = wanted.loc[[name]]  # one of several sources receives its own rows
+            pd.testing.assert_frame_equal(received, wanted, check_exact=True)
+            assert received.to_numpy().tobytes() == wanted.to_numpy().tobytes()
             status = json.loads((self._results(name) / "status.json").read_text())
             assert (status["exit_code"], status["error"], status["result"]) == (0, None, "here")
 
@@ -201,5 +201,5 @@ class Job(Members):
         return Result.load(self._results(party))
 
     def _results(self, party: str) -> Path:
-        (found,) = (self.folder / "out" / party).glob(f"**/{party}/status.json")
-        return found.parent
+        (status,) = (self.folder / "out" / party).glob(f"**/{party}/status.json")
+        return status.parent

@@ -6,10 +6,10 @@ They run the code that roles in processes run, :func:`mpc_spearman.launch.role_p
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -26,8 +26,6 @@ from mpc_spearman.wire.links import Links
 from mpc_spearman.wire.meter import Meter
 from support.memory_network import Wires
 from support.processes import EVER
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -81,17 +79,17 @@ def run_in_memory(
     this run. `context` are other fields of every party's `Run`.
     """
     plans = plan if isinstance(plan, Mapping) else dict.fromkeys(plan.names, plan)
-    wires = Wires(max(len(its.names) for its in plans.values()))
-    made = keys or {name: Identity.new() for its in plans.values() for name in its.names}
+    wires = Wires(max(len(party_plan.names) for party_plan in plans.values()))
+    identities = keys or {name: Identity.new() for party_plan in plans.values() for name in party_plan.names}
     # Who stops tells all others, however busy the machine is.
     context.setdefault("make_links", partial(Links, abort_seconds=EVER))
     results: dict[str, Result] = {}
     errors: dict[str, BaseException] = {}
 
-    def play(party: str, its: Plan) -> None:
-        roster = its.roster(party)
-        meeting = MemoryMeeting(its, roster, wires, made, rehearsal=keys is None)
-        run = Run(its.restricted_to(party), roster, meeting, **context)
+    def play(party: str, party_plan: Plan) -> None:
+        roster = party_plan.roster(party)
+        meeting = MemoryMeeting(party_plan, roster, wires, identities, rehearsal=keys is None)
+        run = Run(party_plan.restricted_to(party), roster, meeting, **context)
         role = (hooks or {}).get(party)
         try:
             frame = tables.get(party)
@@ -101,36 +99,27 @@ def run_in_memory(
         finally:
             wires.cut(roster.me.number)  # as the end of its process does
 
-    _all_at_once(play, plans.items())
-    return Ended(results, errors)
-
-
-def together(plan: Plan, play: Callable[[Run], T]) -> dict[str, T]:
-    """Let all parties of a plan connect; return what `play`, a part of their roles, returns at each."""
-    wires, found, errors = Wires(len(plan.names), capacity=1 << 26), dict[str, T](), list[BaseException]()
-    keys = {name: Identity.new() for name in plan.names}
-
-    def take_part(number: int, name: str) -> None:
-        roster = plan.roster(name)
-        run = Run(plan, roster, MemoryMeeting(plan, roster, wires, keys, rehearsal=True))
-        try:
-            connect(run)
-            found[name] = play(run)
-            run.links.close()
-        except BaseException as error:
-            errors.append(error)
-            wires.cut(number)
-
-    _all_at_once(take_part, enumerate(plan.names))
-    for error in errors:
-        raise error
-    return found
-
-
-def _all_at_once(play: Callable[..., None], parties: Iterable[tuple[Any, Any]]) -> None:
-    threads = [threading.Thread(target=play, args=one, name=str(one[0]), daemon=True) for one in parties]
+    threads = [
+        threading.Thread(target=play, args=party, name=party[0], daemon=True) for party in plans.items()
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(EVER)
         assert not thread.is_alive(), f"the role of {thread.name} does not end"
+    return Ended(results, errors)
+
+
+def play_connected(plan: Plan, play: Callable[[Run], Any]) -> Mapping[str, Any]:
+    """Let all parties of a plan connect; return what `play`, a part of their roles, returns at each."""
+
+    def part(role: Any, run: Run, frame: Any) -> Any:
+        connect(run)
+        value = play(run)
+        run.links.close()
+        return value
+
+    ended = run_in_memory(plan, {}, dict.fromkeys(plan.names, part))
+    for error in ended.errors.values():
+        raise error
+    return ended.results

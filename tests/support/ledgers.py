@@ -9,11 +9,11 @@ from mpc_spearman.privacy.ledger import Ledger, now
 
 
 def make_run(
-    plan: int = 1, loss: float | None = 2.0, identity: str = "", **others: PartnerLoss
+    plan: int = 1, loss: float | None = 2.0, identity: str = "", **partners: PartnerLoss
 ) -> ChargedRun:
     exact = PartnerLoss(what="coefficients", loss=None, counted=False)
-    told = {"B": PartnerLoss(what="strengths", loss=loss, identity=identity), "C": exact, **others}
-    return ChargedRun(party="A", plan=f"{plan:064x}", rows=60, columns=4, told=told)
+    receivers = {"B": PartnerLoss(what="strengths", loss=loss, identity=identity), "C": exact, **partners}
+    return ChargedRun(party="A", plan=f"{plan:064x}", rows=60, columns=4, told=receivers)
 
 
 def charge(ledger: Ledger, run: ChargedRun, lifetime: float = 6.0) -> list[str]:

@@ -34,10 +34,10 @@ class Ending:
 
 
 class Members:
-    """The parties of one run, C, B and A by default; a folder gets keys, plans, run directories and marks.
+    """The parties of one run, C, B and A by default; keys, plans, run directories and marks are in a folder.
 
-    All is kept by a label: a party's name, and something more for a further process of one. When the
-    ``with`` block ends, none of their processes is left.
+    Each process has a label: its party's name, and something more for a further process of a party. When the
+    ``with`` block ends, none of them is left.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any] | None = None) -> None:
@@ -70,16 +70,16 @@ class Members:
         own: Sequence[str] = (),
         *,
         label: str = "",
-        **other: Any,
+        **changes: Any,
     ) -> None:
-        """Start a party, with other top-level settings than the plan's if it is to."""
+        """Start a party with a hook and settings of its own, and with `changes` to the shared plan."""
         label = label or name
         arguments = {"marks": str(self.marks), "label": label, "fault": hook[0], "arguments": dict(hook[1])}
-        asked = [*self._asked(name, label, **other), *own]
+        options = [*self.options(name, label, **changes), *own]
         environment = self.environment | hooked("faults:marked", **arguments)
         with self._file(label, "stderr").open("wb") as err, self._file(label, "stdout").open("wb") as out:
             self.parties[label] = Command(
-                ["join", *asked],
+                ["join", *options],
                 folder=ROOT,
                 environment=environment,
                 stdout=out,
@@ -91,21 +91,23 @@ class Members:
     def namespace(self, name: str) -> str:
         return ""
 
-    def _asked(self, name: str, label: str, **other: Any) -> list[str]:
-        plan, own = self.folder / f"{label}.yaml", self.folder / f"{label}-{name}.local"
-        shared = split({**self.plan, **other}, self.folder, f"{label}-")
+    def options(self, name: str, label: str, **changes: Any) -> list[str]:
+        """Write a party's plan and local file; return the options of its command."""
+        plan, local = self.folder / f"{label}.yaml", self.folder / f"{label}-{name}.local"
+        shared = split({**self.plan, **changes}, self.folder, f"{label}-")
         plan.write_text(json.dumps(shared))  # which is YAML without aliases
         return [
-            *(str(plan), "--local", str(own), "--out", str(self.folder / "out" / label)),
+            *(str(plan), "--local", str(local), "--out", str(self.folder / "out" / label)),
             *(("--table", str(self.tables[name])) if name in self.tables else ()),
         ]
 
     def wait(self, labels: Sequence[str]) -> dict[str, Ending]:
-        eventually(lambda: set(labels) <= self._seen().keys())
+        """Wait for processes to end; return how each ended."""
+        eventually(lambda: set(labels) <= self._ends().keys())
         return {label: self._ending(label) for label in labels}
 
-    def _seen(self) -> dict[str, float]:
-        """Note which have ended: all are asked each time, so that each one's end is seen when it comes."""
+    def _ends(self) -> dict[str, float]:
+        """Return when processes have ended. All are looked at each time, so that no end is noticed late."""
         for label, process in self.parties.items():
             if process.poll() is not None:
                 self._ended.setdefault(label, time.monotonic())
@@ -122,18 +124,18 @@ class Members:
         place = next(out.glob("*/status.json"), out / label[0] / "status.json")
         status = json.loads(place.read_text()) if place.exists() else {}
         files = [path for path in out.rglob("*") if path not in (place, place.parent)]
-        said = [self.shown(label, stream) for stream in ("stderr", "stdout")]
         return Ending(
             self.parties[label].returncode or 0,
             status["error"] or "done" if status else "nothing written",
             status,
-            *said,
+            self.shown(label),
+            self.shown(label, "stdout"),
             self._ended[label],
             sorted(str(path.relative_to(out)) for path in files),
         )
 
     def marked(self, name: str) -> float | None:
-        """Read when something happened in a role, if it has."""
+        """Return when something happened in a role, if it has."""
         place = self.marks / name
         return float(place.read_text()) if place.exists() else None
 
@@ -142,13 +144,12 @@ class Members:
         return self.marked(name) or 0.0
 
     def wait_for_port(self) -> None:
-
-        def provided() -> bool:
+        def answers() -> bool:
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return True
             return False
 
-        eventually(provided)
+        eventually(answers)
 
     def processes(self) -> list[int]:
         return processes(self._tag[TAG])

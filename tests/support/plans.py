@@ -70,13 +70,13 @@ def split(content: Mapping[str, Any], folder: Path, start: str = "") -> dict[str
     shared = deepcopy(dict(content))
     sections: dict[str, dict[str, Any]] = {}
     for section, keys in LOCAL.items():
-        there = shared.get(section, {})
-        moved = [key for key in keys if key in there and key not in MEETING_PLACE]
-        sections |= {section: {key: there.pop(key) for key in moved}} if moved else {}
+        values = shared.get(section, {})
+        moved = [key for key in keys if key in values and key not in MEETING_PLACE]
+        sections |= {section: {key: values.pop(key) for key in moved}} if moved else {}
     for party in everyone(shared):
-        own = {key: party.pop(key) for key in list(party) if key not in SHARED_PARTY_KEYS}
+        local = {key: party.pop(key) for key in list(party) if key not in SHARED_PARTY_KEYS}
         file = folder / f"{start}{party['name']}.local"
-        file.write_text(json.dumps({"party": party["name"], **own, **sections}))  # which is YAML
+        file.write_text(json.dumps({"party": party["name"], **local, **sections}))  # which is YAML
     return shared
 
 
@@ -106,7 +106,7 @@ SMALL = {"key_bits": 256, "insecure": True, "randomness": "short"}
 SCHEMES = {"paillier": {"scheme": "paillier", **SMALL}, "bfv": {"scheme": "bfv"}}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "mpc": {"protocol": "mpc"},
-    **{scheme: {"protocol": "he", "he": its} for scheme, its in SCHEMES.items()},
+    **{scheme: {"protocol": "he", "he": section} for scheme, section in SCHEMES.items()},
 }
 #: Settings of runs in new processes whose protocol is no matter: without PyTorch these begin sooner.
 LIGHT = PROTOCOLS["paillier"]

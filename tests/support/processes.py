@@ -20,7 +20,7 @@ import pytest
 
 #: Set in the environment of every process of a test, so that those left over can be found.
 TAG = "MPC_SPEARMAN_TEST"
-#: Seconds after which what has not happened never will. Nothing takes nearly as long, but machines are busy.
+#: Seconds after which a test gives up. Nothing takes nearly as long, also on a busy machine.
 EVER = 300.0
 
 
@@ -30,14 +30,14 @@ def new_tag() -> dict[str, str]:
 
 
 def processes(tag: str) -> list[int]:
-    """Find processes that have `tag` in the environment they were started with, or as their name."""
-    found = []
+    """Return the processes that have `tag` in the environment they were started with, or as their name."""
+    tagged = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile
-            its = (process / "environ").read_bytes() + (process / "comm").read_bytes()
-            if tag.encode() in its and alive(int(process.name)):  # what has ended still has its name
-                found.append(int(process.name))
-    return found
+            texts = (process / "environ").read_bytes() + (process / "comm").read_bytes()
+            if tag.encode() in texts and alive(int(process.name)):  # an ended one still has its name
+                tagged.append(int(process.name))
+    return tagged
 
 
 def kill(tag: str) -> None:
@@ -47,7 +47,7 @@ def kill(tag: str) -> None:
 
 
 def alive(process: int) -> bool:
-    """Tell whether a process runs: not one that nobody has waited for yet."""
+    """Return whether a process runs; one that has ended and that nobody has waited for does not."""
     try:
         return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -107,12 +107,12 @@ def resident() -> int:
 
 
 def children(process: int) -> set[int]:
-    """Find the processes that a process has started."""
-    found: set[int] = set()
+    """Return the processes that a process has started."""
+    started: set[int] = set()
     for task in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):  # its thread has ended
-            found |= {*map(int, task.read_text().split())}
-    return found
+            started |= {*map(int, task.read_text().split())}
+    return started
 
 
 def held() -> tuple[list[str], set[int]]:

@@ -41,7 +41,7 @@ def record(role: Role, run: Run, frame: Any, *, directory: str, block_bytes: int
     """Run a role and record it."""
     place, numbers = Path(directory, run.roster.me.name), itertools.count()
     place.mkdir(parents=True)
-    _tensors.set(lambda what: place / f"{what}-{next(numbers):04d}.npy")
+    _tensors.set(lambda kind: place / f"{kind}-{next(numbers):04d}.npy")
     recorded = with_transport(run, lambda transport: _Tap(transport, place))
     return role(replace(recorded, make_links=partial(_Links, place), block_bytes=block_bytes), frame)
 
@@ -86,8 +86,8 @@ class _Keys(dict[Party, PairKey]):
 class _Links(Links):
     """Links that write down what the role reads, and its keys."""
 
-    def __init__(self, place: Path, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, place: Path, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._place = place
         self.keys = _Keys(place / "keys.jsonl")
 
@@ -111,18 +111,18 @@ def watched_tensors() -> Iterator[None]:
     """Write down the tensors of recorded roles meanwhile."""
     from_shares, reveal = ArithmeticSharedTensor.from_shares, ArithmeticSharedTensor.reveal
 
-    def save(what: str, share: Any) -> None:
+    def save(kind: str, share: Any) -> None:
         path = _tensors.get(None)
         if path is not None:
-            np.save(path(what), share.numpy())
+            np.save(path(kind), share.numpy())
 
-    def watched_from_shares(share: Any, *given: Any, **more: Any) -> Any:
+    def watched_from_shares(share: Any, *arguments: Any, **more: Any) -> Any:
         save("share", share)
-        return from_shares(share, *given, **more)
+        return from_shares(share, *arguments, **more)
 
-    def watched_reveal(self: Any, *given: Any, **more: Any) -> Any:
+    def watched_reveal(self: Any, *arguments: Any, **more: Any) -> Any:
         save("opening", self.share)
-        return reveal(self, *given, **more)
+        return reveal(self, *arguments, **more)
 
     ArithmeticSharedTensor.from_shares = staticmethod(watched_from_shares)
     ArithmeticSharedTensor.reveal = watched_reveal

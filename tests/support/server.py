@@ -1,4 +1,4 @@
-"""Processes of tests, forked from one that has imported what they need: roles, and ``mpc-spearman`` itself.
+"""Processes of tests, roles and ``mpc-spearman`` itself, forked from one that has imported their libraries.
 
 Executed, this is the program of a `ForkServer`. Of a `Command` a further process is forked, which forks its
 roles. The environment variable `HOOK` of a role names a hook and its arguments, in JSON:
@@ -53,9 +53,9 @@ def hooked(hook: str | None, /, **arguments: Any) -> dict[str, str]:
 @cache
 def fork_server() -> forkserver.ForkServer:
     """Return the fork server of all processes that are started in this one."""
-    made = forkserver.ForkServer([sys.executable, str(Path(__file__).absolute())])
-    atexit.register(made.close)
-    return made
+    server = forkserver.ForkServer([sys.executable, str(Path(__file__).absolute())])
+    atexit.register(server.close)
+    return server
 
 
 class Command:
@@ -86,12 +86,12 @@ class Command:
             "terminal": terminal is not None,
         }
         self._process: Any = fork_server().start("mpc")
-        self._kept = [None if given else tempfile.TemporaryFile() for given in (stdout, stderr)]  # noqa: SIM115
-        self._said: list[str] = []
-        ends = zip(self._kept, (stdout, stderr), strict=True)
-        files = [terminal] * 3 if terminal is not None else [(own or given).fileno() for own, given in ends]
+        self._captured = [None if file else tempfile.TemporaryFile() for file in (stdout, stderr)]  # noqa: SIM115
+        self._texts: list[str] = []
+        files = [file or capture for file, capture in zip((stdout, stderr), self._captured, strict=True)]
+        numbers = [terminal] * 3 if terminal is not None else [file.fileno() for file in files if file]
         line = _COMMAND + json.dumps(order).encode() + b"\n"
-        socket.send_fds(self._process._sockets[0], [line], files)
+        socket.send_fds(self._process._sockets[0], [line], numbers)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             pipe.close()
         self._waiter = threading.Thread(target=self._process.wait, daemon=True)
@@ -117,13 +117,13 @@ class Command:
 
     def communicate(self) -> tuple[str, str]:
         self.wait()
-        for file in () if self._said else self._kept:
-            self._said.append("")
+        for file in () if self._texts else self._captured:
+            self._texts.append("")
             if file is not None:
                 with file:
                     file.seek(0)
-                    self._said[-1] = file.read().decode()
-        out, err = self._said
+                    self._texts[-1] = file.read().decode()
+        out, err = self._texts
         return out, err
 
     def send_signal(self, number: int) -> None:
@@ -138,15 +138,15 @@ class Command:
 
 
 def main(protocol: str) -> None:
-    """Import what a protocol's roles and hooks need; then be whatever is asked for."""
+    """Import what a protocol's roles and hooks need; then fork a role or a command for each request."""
     role_process.load(protocol)
     for name in _SLOW[protocol]:
         importlib.import_module(name)
     threadpool_info()  # as `load` does: it remembers where libraries are
     gc.freeze()
     forkserver._serve(socket.socket(fileno=os.dup(0)))
-    with socket.socket(fileno=os.dup(0)) as asked:
-        begin = asked.recv(1, socket.MSG_PEEK)
+    with socket.socket(fileno=os.dup(0)) as requests:
+        begin = requests.recv(1, socket.MSG_PEEK)
     if begin != _COMMAND:
         role_process.main(_prepare)
     else:
@@ -164,11 +164,11 @@ def _prepare(assignment: Any, supervisor: Any) -> None:
 
 def _order() -> dict[str, Any]:
     """Read what to run, and take its files: standard output and error alone, or a terminal."""
-    with socket.socket(fileno=os.dup(0)) as asked:
-        said, files, *_ = socket.recv_fds(asked, 1 << 16, 3)
-        while not said.endswith(b"\n"):
-            said += asked.recv(1 << 16)
-    order: dict[str, Any] = json.loads(said.removeprefix(_COMMAND))
+    with socket.socket(fileno=os.dup(0)) as requests:
+        line, files, *_ = socket.recv_fds(requests, 1 << 16, 3)
+        while not line.endswith(b"\n"):
+            line += requests.recv(1 << 16)
+    order: dict[str, Any] = json.loads(line.removeprefix(_COMMAND))
     if not order["terminal"]:
         files.insert(0, os.open(os.devnull, os.O_RDONLY))
     for number, file in enumerate(files):
@@ -190,15 +190,15 @@ def _run_command(order: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
-    requests, theirs = socket.socketpair()
+    requests, forker_end = socket.socketpair()
     forker = os.fork()  # the process that forks its roles
     if not forker:
         requests.close()
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        forkserver._serve(theirs)
+        forkserver._serve(forker_end)
         role_process.main(_prepare)
-    theirs.close()
+    forker_end.close()
     forkserver.ForkServer._requests = lambda self, protocol: requests  # type: ignore[method-assign]
     try:
         code = cli.main(order["arguments"])

@@ -64,11 +64,11 @@ def spark(folder: Path, *, cores: int = 2, ansi: bool = True) -> Iterator[str]:
         )
     try:
         deadline = monotonic() + EVER
-        while (found := re.search(r"SparkConnectService' on port ([0-9]+)", log.read_text())) is None:
+        while (match := re.search(r"SparkConnectService' on port ([0-9]+)", log.read_text())) is None:
             if process.poll() is not None or monotonic() > deadline:
                 raise RuntimeError(log.read_text())
             sleep(0.1)
-        yield f"sc://127.0.0.1:{found[1]}"
+        yield f"sc://127.0.0.1:{match[1]}"
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

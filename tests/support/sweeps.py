@@ -34,7 +34,7 @@ class FakeRuns:
     def rows(self) -> list[int]:
         return [n for _, n in self.done]
 
-    def __call__(self, plan: Plan, tables: Mapping[str, Path], *, out: Path, **told: Any) -> None:
+    def __call__(self, plan: Plan, tables: Mapping[str, Path], *, out: Path, **options: Any) -> None:
         table = tables["B"]
         n = arrow.dataset(table, format=table.suffix[1:]).count_rows()
         self.done.append((plan.reveal, n))
@@ -67,7 +67,7 @@ LEVELS = [plan(), plan(reveal="strengths")]
 
 def made_table() -> pd.DataFrame:
     """Two phases and the handshake of a run, made up so that every sum is easy."""
-    about = ["mpc", "MPC", "coefficients", "tie_corrected", 10, 2, 2, 1]
+    run = ["mpc", "MPC", "coefficients", "tie_corrected", 10, 2, 2, 1]
     rows = [
         # phase, party, seconds, wait, bytes, received, messages, rounds, memory
         ("connect", "C", 9.0, 9.0, 10**9, 10**9, 9, 9, 50),
@@ -79,4 +79,4 @@ def made_table() -> pd.DataFrame:
         ("reveal", "A", 0.0, 0.0, 1500, 0, 1, 1, 5),
         ("keep-alive", "A", 0.0, 0.0, 10**9, 10**9, 9, 0, 0),
     ]  # fmt: skip
-    return pd.DataFrame([[*about, *row] for row in rows], columns=TIDY)
+    return pd.DataFrame([[*run, *row] for row in rows], columns=TIDY)

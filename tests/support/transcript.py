@@ -135,16 +135,16 @@ class Transcript:
         lines = self._lines(party, "read")
         return [(self.parties[line["number"]], line["kind"], line["values"]) for line in lines]
 
-    def tensors(self, party: str, what: str) -> list[np.ndarray]:
+    def tensors(self, party: str, kind: str) -> list[np.ndarray]:
         """CrypTen tensors of a party in order: ``share``, or what it gave to ``reveal``, ``opening``."""
-        return [np.load(path) for path in sorted((self.directory / party).glob(f"{what}-*.npy"))]
+        return [np.load(path) for path in sorted((self.directory / party).glob(f"{kind}-*.npy"))]
 
     def secret(self, pair: Sequence[str]) -> bytes:
         """The X25519 secret of a pair such as ``AB``, which both ends must have recorded alike."""
-        one, other = pair
-        mine, theirs = self.keys(one)[other, "", ""], self.keys(other)[one, "", ""]
-        assert mine == theirs
-        return mine
+        first, second = pair
+        secret, secret_of_second = self.keys(first)[second, "", ""], self.keys(second)[first, "", ""]
+        assert secret == secret_of_second
+        return secret
 
     def subkey(self, pair: Sequence[str], purpose: str, session: str = "A") -> bytes:
         """A key derived again from the secret, the plan, and what was said in the HELLOs."""
@@ -169,10 +169,13 @@ class Transcript:
     @cached_property
     def _hellos(self) -> dict[str, Mapping[str, object]]:
         layout = HELLO.split()[1:]
-        hub, *others = self.parties
+        coordinator, *data_parties = self.parties
         return {
             sender: parse(layout, frame[2], {})
-            for sender, receiver in ((hub, others[0]), *((party, hub) for party in others))
+            for sender, receiver in (
+                (coordinator, data_parties[0]),
+                *((party, coordinator) for party in data_parties),
+            )
             for frame in frames(self.raw(receiver, sender, at=receiver))
             if frame[0] == "HELLO"
         }
@@ -186,15 +189,15 @@ class Transcript:
 
 def frames(raw: bytes) -> list[tuple[str, int, bytes]]:
     """Kind, depth and payload of each frame."""
-    found, offset = list[tuple[str, int, bytes]](), 0
+    parts, offset = list[tuple[str, int, bytes]](), 0
     while offset < len(raw):
         magic, version, kind, depth, number, length = struct.unpack_from("!2sBBIQQ", raw, offset)
-        assert (magic, version, number) == (b"MS", 1, len(found))
+        assert (magic, version, number) == (b"MS", 1, len(parts))
         end = offset + 24 + length
         assert end <= len(raw), "the wire ends within a frame"
-        found.append((KINDS[kind], depth, raw[offset + 24 : end]))
+        parts.append((KINDS[kind], depth, raw[offset + 24 : end]))
         offset = end
-    return found
+    return parts
 
 
 def elements(raw: bytes, width: int) -> np.ndarray:
@@ -208,7 +211,7 @@ CONFIRM = "CONFIRM mac:bytes*32"
 
 
 def parse(layout: Sequence[str], payload: bytes, sizes: Mapping[str, int]) -> dict[str, object]:
-    """Take a payload apart by fields ``name:type`` or ``name:type*cells*cells``; nothing may be left over.
+    """Return a payload's values by fields ``name:type`` or ``name:type*cells*cells``; no byte may remain.
 
     Cells are numbers or names from `sizes`, which also says how many bytes an element of the ``ring`` has.
     """

@@ -105,8 +105,8 @@ def contents(run: Recorded, receiver: str, sender: str) -> list[tuple[str, dict[
 
 
 def everything(run: Recorded, party: str) -> bytes:
-    """All that a party received from anyone, and what CrypTen computed there."""
+    """Return all that a party received from anyone, and the tensors of CrypTen there."""
     transcript = run.transcript
     messages = [message for message in transcript.messages if message.receiver == party]
-    tensors = [tensor for what in ("share", "opening") for tensor in transcript.tensors(party, what)]
+    tensors = [tensor for kind in ("share", "opening") for tensor in transcript.tensors(party, kind)]
     return b"".join([*(message.payload for message in messages), *(tensor.tobytes() for tensor in tensors)])

@@ -19,7 +19,7 @@ from mpc_spearman.privacy.charges import Charge
 from mpc_spearman.privacy.ledger import Ledger
 from mpc_spearman.run import Run
 from mpc_spearman.statistics.reference import reference
-from support.in_memory import run_in_memory, together
+from support.in_memory import play_connected, run_in_memory
 from support.plans import mapping, plan
 from support.references import table
 
@@ -43,7 +43,7 @@ def compared(cases: Sequence[Sequence[int]], ks: Sequence[int] | None = None) ->
             outcomes.append(comparison.open(bits))
         return outcomes
 
-    opened = together(plan(reveal="ranking"), play)
+    opened = play_connected(plan(reveal="ranking"), play)
     assert all(bits is None for party in "AB" for bits in opened[party])
     return [bits.tolist() for bits in opened["C"]]
 
