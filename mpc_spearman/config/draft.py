@@ -115,16 +115,12 @@ class Draft:
 
         The author of the shared plan must not decide on another organisation's policy, ledger or files.
         """
-        local = [
-            *((place, entry, LOCAL_PARTY_KEYS) for place, entry in self._parties().items()),
-            *(
-                ((name,), _mapping(self.data.get(name)), {*keys} - {*MEETING_PLACE})
-                for name, keys in LOCAL.items()
-            ),
-        ]
-        for place, entry, keys in local:
+        local = {place: (entry, {*LOCAL_PARTY_KEYS}) for place, entry in self._parties().items()}
+        for name, keys in LOCAL.items():
+            local[name,] = _mapping(self.data.get(name)), {*keys} - {*MEETING_PLACE}
+        for place, (entry, local_keys) in local.items():
             owner = shown(entry["name"]) if "name" in entry else "each party"
-            for key in [key for key in entry if key in keys]:
+            for key in [key for key in entry if key in local_keys]:
                 advice = f"{owner} writes it into its own local file (--local)"
                 self.report((*place, key), f"is local and no part of a shared plan; {advice}")
 

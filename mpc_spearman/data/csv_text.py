@@ -160,8 +160,8 @@ class _Checked:
         data, raw = b"", b"-"
         try:
             while len(data) <= size // 2 and raw:
-                room = size - len(data)  # in UTF-8 a byte of another encoding becomes at most three or four
-                raw = self._file.read(max(1, room if self._is_utf8 else room // 4))
+                unread = size - len(data)  # in UTF-8 a byte of another encoding becomes at most three or four
+                raw = self._file.read(max(1, unread if self._is_utf8 else unread // 4))
                 text = self._decoder.decode(raw, final=not raw)
                 data += raw if self._is_utf8 else text.encode()
         except UnicodeError as error:

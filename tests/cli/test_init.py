@@ -184,10 +184,10 @@ def test_two_messy_tables_give_a_plan_that_runs(capsys: pytest.CaptureFixture[st
     assert "800 rows, 6 of 8 columns are used" in capsys.readouterr().out
     assert load_plan("plan.yaml").normalise == ("strip",)
     coefficients = run_local("plan.yaml", server=fork_server(), reveal="coefficients").coefficients
-    both = meant[0].join(meant[1]["plain"].rename("plain of B"), how="inner").rank()
-    both = both.sub((both.count() + 1) / 2).fillna(0)
+    common = meant[0].join(meant[1]["plain"].rename("plain of B"), how="inner").rank()
+    common = common.sub((common.count() + 1) / 2).fillna(0)
     for name in meant[0]:
-        expected = both[name].corr(both["plain of B"])
+        expected = common[name].corr(common["plain of B"])
         assert coefficients.loc[("A", name), "plain"] == pytest.approx(expected, abs=1e-12)
     before = Path("plan.yaml").read_bytes()
     assert main(["init", *map(str, files)]) == OutputError.exit_code

@@ -19,11 +19,11 @@ def test_demo_tables_and_what_they_show():
     assert a.features == ("visits", "outpatient", "emergency", "stays")
     assert b.features == ("conditions", "limited", "health", "age", "female", "school")
     n = a.n
-    both = spearmanr(np.column_stack(columns(a)), np.column_stack(columns(b))).statistic[: a.m, a.m :]
-    strongest = np.unravel_index(np.abs(both).argmax(), both.shape)
+    matrix = spearmanr(np.column_stack(columns(a)), np.column_stack(columns(b))).statistic[: a.m, a.m :]
+    strongest = np.unravel_index(np.abs(matrix).argmax(), matrix.shape)
     assert (a.features[strongest[0]], b.features[strongest[1]]) == ("visits", "conditions")
-    assert f"ρ = {both[strongest]:.2f}" in (DATA / "README.md").read_text()
-    true = both.mean(axis=0)
+    assert f"ρ = {matrix[strongest]:.2f}" in (DATA / "README.md").read_text()
+    true = matrix.mean(axis=0)
     twice_a, twice_b = ([(2 * rankdata(c)).astype(np.int64) for c in columns(t)] for t in (a, b))
     paper = [
         np.mean([1 - 6 * int(((x - y) ** 2).sum()) / (4 * n * (n * n - 1)) for x in twice_a]) for y in twice_b

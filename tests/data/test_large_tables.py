@@ -160,8 +160,8 @@ def test_far_dates_in_sparks_timestamps_stay_far(tmp_path: Path) -> None:
     table = pa.table({"id": list("abcd"), "x": pa.array(days.astype("datetime64[us]"))})
     pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
     assert rankdata(read(tmp_path / "t.parquet").column(0)).tolist() == [4, 2, 1, 3]
-    without = read(tmp_path / "t.parquet", missing_values=["9999-12-31"], missing="drop_rows")
-    assert without.ids.to_pylist() == ["b", "c", "d"]
+    listed = read(tmp_path / "t.parquet", missing_values=["9999-12-31"], missing="drop_rows")
+    assert listed.ids.to_pylist() == ["b", "c", "d"]
 
 
 # ---- memory
@@ -179,9 +179,9 @@ def test_a_table_larger_than_the_memory_allowed_is_ranked(tmp_path: Path) -> Non
     program = READ.format(path=file, memory="100MB")
     with control_group(memory=700 << 20) as group:
         code = f"open({str(group / 'cgroup.procs')!r}, 'w').write('0')\n{program}"
-        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    rows, first, last = map(int, ended.stdout.split())
+        process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    rows, first, last = map(int, process.stdout.split())
     assert rows == n
     for place, x in ((0, first), (m - 1, last)):
         column = pq.read_table(file, columns=[f"c{place}"])[0].to_numpy()
