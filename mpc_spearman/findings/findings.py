@@ -38,10 +38,6 @@ class Copy:
         k = None if self.role == "coordinator" else self.plan.results.strongest
         return None if k is None or k >= items else k
 
-    def pairs_match(self, pairs: int, items: int) -> bool:
-        """Return whether a table of so many pairs can be of a matrix of so many items."""
-        return pairs == items or pairs <= (self.chosen(items) or -1)
-
     @property
     def sources(self) -> list[str]:
         """Names of the sources, in roster order."""

@@ -12,6 +12,7 @@ from mpc_spearman.findings.findings import Copy, Findings
 from mpc_spearman.findings.forms import Form, Labels, Numbers
 from mpc_spearman.findings.sections import Section, Table
 from mpc_spearman.statistics.columns import Floats, Ints
+from mpc_spearman.statistics.estimators import in_order
 from mpc_spearman.units import printable
 
 ESTIMATORS = {"tie_corrected": "tie-corrected, as SciPy and pandas compute it", "paper": "the paper's eq. 2"}
@@ -24,14 +25,9 @@ UNSEEN = (
 RANKING = Form("ranking", "ranking.csv", (), {"position": int, "feature": str})
 
 
-def order_of(positions: Ints) -> Ints:
-    """Return the places of the target's features in the order of the ranking: equal ones in the table's."""
-    return np.argsort(positions, kind="stable")
-
-
 def ranking_table(positions: Ints, labels: Labels, **values: Floats) -> pd.DataFrame:
     """Return the ranking as a table, with more columns of values by feature."""
-    order = order_of(positions)
+    order = in_order(positions)
     columns = {"position": positions, "feature": np.array([*labels.target], dtype=object), **values}
     return pd.DataFrame({name: column[order] for name, column in columns.items()})
 
@@ -61,7 +57,7 @@ class Ranking(Findings):
         if labels.target:
             return labels
         features = np.empty(len(self.ranking), dtype=object)  # in the order of the target's table
-        features[order_of(numbers["positions"])] = self.ranking["feature"]
+        features[in_order(numbers["positions"])] = self.ranking["feature"]
         return Labels(labels.sources, features.tolist())
 
     def facts(self) -> dict[str, str]:

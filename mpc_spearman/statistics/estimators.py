@@ -101,11 +101,6 @@ def positions(mu: Floats, order: Order) -> Ints:
     return (np.sort(keys).searchsorted(keys) + 1).astype(np.int64)
 
 
-def order(mu: Floats, order: Order) -> list[int]:
-    """Sort the target's columns by strength, (m_B,); return their indices.
-
-    Undefined strengths come last and equal ones keep the table's order, under "descending", as in the paper's
-    final text, and "ascending", as in its draft.
-    """
-    indices: list[int] = np.argsort(positions(mu, order), kind="stable").tolist()
-    return indices
+def in_order(positions: Ints) -> Ints:
+    """Return the indices of the target's columns as a ranking lists them: equal ones in the table's order."""
+    return np.argsort(positions, kind="stable")

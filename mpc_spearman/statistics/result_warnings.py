@@ -106,7 +106,9 @@ def eq2(features: Sequence[str], corrected: Floats, paper: Floats, order: Order)
         ["undefined" if np.isnan(mu) else _minus(f"{mu:.3g}") for mu in strengths]
         for strengths in (corrected, paper)
     )
-    true, first = estimators.order(corrected, order), estimators.order(paper, order)[0]
+    true, (first, *_) = (
+        estimators.in_order(estimators.positions(mu, order)).tolist() for mu in (corrected, paper)
+    )
     if true[0] == first:
         worst = int(np.nanargmax(apart))
         return [

@@ -350,13 +350,13 @@ def test_a_missing_signature_voids_nothing_and_is_named() -> None:
 def test_who_knows_otherwise_does_not_sign_and_says_why() -> None:
     finished = run(partial(Lying, "C", Kind.RECORD, lambda text: text.replace('"rows":60', '"rows":59')))
     for name in ("B", "A1", "A2"):
-        assert any("it differs in rows" in one for one in finished.results[name].warnings)
+        assert any("it differs in rows" in text for text in finished.results[name].warnings)
         assert content(finished.results[name])["signatures"][name] == b64encode(bytes(64)).decode()
-    assert any("not by A1, not by A2, not by B" in one for one in finished.results["C"].warnings)
+    assert any("not by A1, not by A2, not by B" in text for text in finished.results["C"].warnings)
 
 
 def test_an_invalid_record_is_not_signed_and_voids_nothing() -> None:
     for spoil in (NO_RECORDS[0], NO_RECORDS[4]):  # a key twice, and times without a zone
         finished = run(partial(Lying, "C", Kind.RECORD, spoil))
         for name in ("B", "A1", "A2"):
-            assert any("differs in its form" in one for one in finished.results[name].warnings)
+            assert any("differs in its form" in text for text in finished.results[name].warnings)

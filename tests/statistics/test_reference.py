@@ -66,8 +66,8 @@ def test_shared_tables_strengths(name):
     mu, _ = encoding.decode(opened[0].tolist(), b.constant)
     np.testing.assert_allclose(mu, pooled.strengths, rtol=0, atol=encoding.error)
     exact, _ = estimators.strengths(ours(guest, host, "tie_corrected"), "mean")
-    ranking = [host.columns[q] for q in estimators.order(exact, "descending")]
-    assert list(pooled.ranking["feature"]) == ranking
+    order = estimators.in_order(estimators.positions(exact, "descending"))
+    assert list(pooled.ranking["feature"]) == list(host.columns[order])
 
 
 def small() -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:

@@ -16,6 +16,8 @@ from mpc_spearman.config import Plan
 from mpc_spearman.data.ranking import rank_columns
 from mpc_spearman.findings.coefficient_tables import column_table
 from mpc_spearman.findings.findings import Copy
+from mpc_spearman.findings.forms import Labels
+from mpc_spearman.findings.ranking import ranking_table
 from mpc_spearman.levels import findings_of
 from mpc_spearman.results import report, saved
 from mpc_spearman.results.outcome import FORMS
@@ -136,15 +138,13 @@ def parts(matrix: pd.DataFrame, plan: Plan, ties: Ties = Ties.NONE, skewness: fl
     labels = [*matrix.index, *((plan.names[1], name) for name in matrix.columns)]
     alike = Columns(np.full(len(labels), ties), np.full(len(labels), skewness))
     mu, counts = estimators.strengths(rho, plan.strength)
-    names, order = list(matrix.columns), estimators.order(mu, plan.order)
-    positions = np.sort(estimators.positions(mu, plan.order))
-    listed = {"position": positions, "feature": [names[q] for q in order], "strength": mu[order]}
+    names, positions = list(matrix.columns), estimators.positions(mu, plan.order)
     return {
         "coefficients": matrix,
         "columns": column_table(labels, alike),
         "strengths": pd.Series(mu, names),
         "counts": pd.Series(counts, names),
-        "ranking": pd.DataFrame(listed),
+        "ranking": ranking_table(positions, Labels((), names), strength=mu),
     }
 
 
