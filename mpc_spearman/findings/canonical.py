@@ -91,20 +91,20 @@ class Canonical(Whitened):
             return f" cannot be told to have anything in common {tested}"
         if math.isnan(top["correlation"]):
             return f" have something in common {tested}, but no combination of columns stands out"
-        about = "at most about" if self.noise_ratio() >= _MUCH else "about"
+        hedge = "at most about" if self.noise_ratio() >= _MUCH else "about"
         return (
-            f" have something in common {tested}: the largest canonical correlation is {about} "
+            f" have something in common {tested}: the largest canonical correlation is {hedge} "
             f"{number(top['correlation'], 2)}"
         )
 
     def sections(self) -> list[Section]:
         defined, target = self.table.dropna(subset="singular"), printable(self.copy.target)
-        about = "at most " if self.noise_ratio() >= _MUCH else ""
+        hedge = "at most " if self.noise_ratio() >= _MUCH else ""
         above = defined["correlation"].dropna()
         columns = {
             "source": [*map(printable, above.index.get_level_values(0))],
             "number": [*map(str, above.index.get_level_values(1))],
-            "correlation": [f"{about}{number(value, 2)}" for value in above],
+            "correlation": [f"{hedge}{number(value, 2)}" for value in above],
         }
         within_chance = [
             f"{'No other' if rows['correlation'].notna().any() else 'None'} of the {len(rows)} canonical "
@@ -122,7 +122,7 @@ class Canonical(Whitened):
         return [
             Section(
                 "What the tables have in common",
-                about="Canonical correlations: how closely a combination of the ranks of a source's "
+                how_to_read="Canonical correlations: how closely a combination of the ranks of a source's "
                 f"columns and one of {target}'s columns can agree; each pair of "
                 "combinations is uncorrelated with those above. What chance and noise add is taken off. "
                 "A correlation is shown only if unrelated tables have so large a one less than once in "

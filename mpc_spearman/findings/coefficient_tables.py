@@ -180,7 +180,7 @@ class CoefficientTables(Strengths):
     def shows(self, numbers: Numbers) -> bool:
         table, role = self.tables["columns"], "source" if self.copy.role == "source" else "target"
         of_owner = table.index.get_level_values("party") == self.copy.party
-        columns = self.all_columns.at(np.flatnonzero(of_owner).tolist())
+        columns = self.all_columns.select(np.flatnonzero(of_owner).tolist())
         own_numbers: dict[str, Any] = {f"{role}_{name}": array for name, array in vars(columns).items()}
         own_numbers[f"{role}_nominal"] = nominal_columns(self.tables.get("categories"), table.index[of_owner])
         if "ranges" in self.tables:
@@ -225,7 +225,7 @@ class CoefficientTables(Strengths):
     def column_pairs(self) -> Pairs:
         """What tests know of the pairs; no row counts if both sides are adjusted, for different columns."""
         rows, columns, noise = len(self.matrix), self.all_columns, self.tables.get("noise")
-        source, target = columns.at(slice(rows)), columns.at(slice(rows, None))
+        source, target = columns.select(slice(rows)), columns.select(slice(rows, None))
         parties = self.matrix.index.get_level_values("party")
         tested = [comparable(self.plan, party) for party in parties]
         return Pairs(

@@ -163,14 +163,16 @@ class Coefficients(CoefficientTables):
             more=len(defined) - len(lines),
             points=True,
         )
-        about = (
+        how_to_read = (
             f"Rank correlations ρ of a feature of {', '.join(map(printable, self.copy.sources))} with one of "
             f"{printable(target)}. Full points differ from chance (q ≤ {percent(RATE)}, Benjamini and "
             "Hochberg, over all pairs that have a p-value); hollow ones do not, and have no interval. "
             f"{_GUESS if guesses else ''}{_REPEATED}"
         )
         notes = self._about_tests(pairs)
-        return Section("The strongest pairs", about=about, table=table, notes=notes, short=5, long=10)
+        return Section(
+            "The strongest pairs", how_to_read=how_to_read, table=table, notes=notes, short=5, long=10
+        )
 
     def _name(self, party: Any, source: Any, target: Any) -> str:
         """Name a pair, with its source's party where there are several."""
@@ -190,7 +192,7 @@ class Coefficients(CoefficientTables):
         """Say of a pair of a flag with a column without ties how large its coefficient can be."""
         if "adjustment" in self.tables or {*columns.ties[pair]} != {Ties.TWO_VALUES, Ties.NONE}:
             return ""
-        flag = columns.at([place for place in pair if columns.ties[place] == Ties.TWO_VALUES])
+        flag = columns.select([place for place in pair if columns.ties[place] == Ties.TWO_VALUES])
         (most,), (area,) = reading.largest(flag, self.n), reading.auc(np.array([rho]), flag, self.n)
         possible = 0 <= area <= 1  # noise may carry it beyond
         return f"at most ±{number(most, 2)} for this flag; AUC {number(area, 2)}" if possible else ""
@@ -249,7 +251,7 @@ class Coefficients(CoefficientTables):
             return f"{text} ({between}q {chance(q[row, column])})"
 
         rows_are = f"feature of {printable(self.copy.party)}" if self.own_rows else "source feature"
-        about = (
+        how_to_read = (
             f"Rank correlation ρ of every {rows_are} (rows) with every feature of "
             f"{printable(self.copy.target)} (columns, in the order of the ranking). Underlined are the pairs "
             "that have a full point above. Empty cells are undefined: one of the two columns is constant"
@@ -258,4 +260,4 @@ class Coefficients(CoefficientTables):
         labels = [(printable(" · ".join(row) if several else row[1]), row[0]) for row in sources]
         names = [*map(printable, shown.columns)]
         matrix = Matrix(values, q <= RATE, labels, names, title, "rank correlation ρ")
-        return Section("Coefficients", about=about, matrix=matrix)
+        return Section("Coefficients", how_to_read=how_to_read, matrix=matrix)

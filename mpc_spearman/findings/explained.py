@@ -126,7 +126,7 @@ class Explained(Whitened):
             Section(
                 f"What {', '.join(map(printable, self.copy.sources))} can explain",
                 lead=self.only_order() if nothing else "",
-                about="R² is the share of the variance of a feature's ranks that all columns of one "
+                how_to_read="R² is the share of the variance of a feature's ranks that all columns of one "
                 "source explain together. The ranking uses the predictive R², which is expected in new "
                 "rows. The vertical mark is what features without any relation exceed once in 20. "
                 "Numbers that noise carries beyond 0 or 1 are shown as these. Every q assumes one row "

@@ -78,7 +78,7 @@ def _whole_columns(
         of_column = places.setdefault((feature[0], column or feature[1], bool(column)), [])
         of_column += [place] if described.ties[place] < Ties.CONSTANT else []
     return [
-        _WholeColumn(party, name, np.array(varying, dtype=np.int64), Side(described.at(varying), nominal))
+        _WholeColumn(party, name, np.array(varying, dtype=np.int64), Side(described.select(varying), nominal))
         for (party, name, nominal), varying in places.items()
     ]
 
@@ -132,7 +132,7 @@ def nominal_section(copy: Copy, tables: Mapping[str, Any]) -> Section:
     less = " The mean of what noise adds is taken off; what is then below 0 is shown as 0."
     count, tested = int((table["q"] <= RATE).sum()), int(table["q"].notna().sum())
     lead = f"{count:,} of {tested:,} pairs with a column without an order differ from chance"
-    about = (
+    how_to_read = (
         "η² is the share of the variance of a column's ranks that the categories of the other explain "
         "(Kruskal and Wallis' test). V is Cramér's, of two columns without an order (χ² test). Both are 0 "
         "to 1. Which categories are high or low, the coefficients of their flags show."
@@ -141,4 +141,4 @@ def nominal_section(copy: Copy, tables: Mapping[str, Any]) -> Section:
     values = shown["value"].clip(0.0, 1.0).tolist()
     names, more = ("columns", "measure"), len(table) - len(shown)
     shown_table = Table(columns, "nominal.csv", values, names=names, more=more)
-    return Section("Columns without an order", lead if tested else "", about, shown_table)
+    return Section("Columns without an order", lead if tested else "", how_to_read, shown_table)

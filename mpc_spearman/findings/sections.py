@@ -78,14 +78,14 @@ class Matrix:
 class Section:
     """A part of what a result says.
 
-    `lead` is the outcome in one sentence, without its full stop; `about` says how to read what follows, in
-    the report alone; `notes` are sentences below the numbers. A terminal shows `short` lines of the table, a
+    `lead` is the outcome in one sentence, without its full stop; `how_to_read` is for the report
+    alone; `notes` are sentences below the numbers. A terminal shows `short` lines of the table, a
     page `long` before it scrolls.
     """
 
     title: str
     lead: str = ""
-    about: str = ""
+    how_to_read: str = ""
     table: Table | None = None
     matrix: Matrix | None = None
     notes: Sequence[str] = ()

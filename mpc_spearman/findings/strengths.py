@@ -279,13 +279,13 @@ class Strengths(Ranking):
             columns[name] = _four_digits(means[names])
         counts = sorted({*self.tables["counts"]} - {0}) if "counts" in self.tables else []
         over = f" (over {counts[0]} coefficient{'s' * (counts[0] > 1)} each)" if len(counts) == 1 else ""
-        about = (
+        how_to_read = (
             f"The strength of a feature of {printable(self.copy.target)} is its {self.mean}"
             f"{self.over or f' with the source features{over}'}.{about_bars}"
         )
         undefined = [_UNDEFINED if math.isnan(value) else "" for value in mu]
         table = Table(columns, "ranking.csv", mu, ends, notes=undefined, axis=f"strength, {self.mean}")
-        return Section("Ranking", lead, about, table, notes=[*self.by_sign(), *notes])
+        return Section("Ranking", lead, how_to_read, table, notes=[*self.by_sign(), *notes])
 
 
 def _four_digits(values: Any) -> list[str]:

@@ -102,7 +102,7 @@ def _compared(result: Result) -> dict[str, Any]:
 def _plan(runs: Sequence[Loaded]) -> Plan:
     """Return the plan that one run with all sources would have had, at the least that all revealed."""
     plan, *_ = plans = [result.plan for _, result in runs]
-    sources = [source for each in plans for source in each.parties.sources]
+    sources = [source for run_plan in plans for source in run_plan.parties.sources]
     taken = {name.casefold() for name in plan.names[:2]}
     for name in (source.name for source in sources):
         if name.casefold() in taken:
@@ -117,10 +117,11 @@ def _plan(runs: Sequence[Loaded]) -> Plan:
         sources=tuple(source.model_copy(update=nobody) for source in sources),
     )
     grants = {
-        role: least(str(getattr(each.results, role)) for each in plans) for role in ("target", "sources")
+        role: least(str(getattr(run_plan.results, role)) for run_plan in plans)
+        for role in ("target", "sources")
     }
     results = plan.results.model_copy(update=grants)
-    reveal = least(each.reveal for each in plans)
+    reveal = least(run_plan.reveal for run_plan in plans)
     return plan.model_copy(update={"parties": parties, "reveal": reveal, "results": results})
 
 

@@ -145,8 +145,8 @@ def sign(text: str, own_record: Record, me: str, identity: Identity) -> tuple[by
         if getattr(stated, name) != getattr(own_record, name)
     ]
     grants, own_grants = ({name: g.grant for name, g in r.granted.items()} for r in (stated, own_record))
-    mine = own_record.granted.get(me)
-    if grants != own_grants or stated.granted.get(me) != mine:
+    own_grant = own_record.granted.get(me)
+    if grants != own_grants or stated.granted.get(me) != own_grant:
         differ.append("granted")
     if stated.began > stated.ended:
         differ.append("began, ended")

@@ -73,7 +73,7 @@ class Columns:
         ]
         return cls(np.array(classes, dtype=np.int64), ranks.skewness, ranks.gaps)
 
-    def at(self, places: slice | Sequence[int]) -> Columns:
+    def select(self, places: slice | Sequence[int]) -> Columns:
         """Return the columns at some places."""
         chosen = places if isinstance(places, slice) else np.array(places, dtype=np.int64)
         return Columns(*(array[chosen] for array in np.broadcast_arrays(*vars(self).values())))

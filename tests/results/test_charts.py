@@ -16,7 +16,17 @@ from mpc_spearman.results import report
 from mpc_spearman.results.charts import COOL, LONGEST_SIDE, WARM, HeatMap, heat_map, picture, shortened
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics.columns import Ties
-from support.made_results import computed, made, matrix_of, page, parts, shared_plan, small, synthetic, tables
+from support.made_results import (
+    computed,
+    make_result,
+    matrix_of,
+    page,
+    parts,
+    shared_plan,
+    small,
+    synthetic,
+    tables,
+)
 
 
 def drawn(result: Result) -> HeatMap:
@@ -97,7 +107,7 @@ def test_titles_of_differing_pairs_have_an_interval() -> None:
             (title,) = [text for text in titles if text.startswith(f"{source} × {target}: ")]
             assert (" to " in title) == differs
     arguments = {name: getattr(result, name) for name in ("plan", "party", "role", "n", "cost")}
-    untested = page(made(**arguments, **parts(result.coefficients, result.plan, Ties.MANY, 1.5)))
+    untested = page(make_result(**arguments, **parts(result.coefficients, result.plan, Ties.MANY, 1.5)))
     assert any("(none: many ties; q " in title for title in untested.titles)
     assert not untested.of_class("whisker")  # and a point alone where there is none
     assert [tag for tag, _ in untested.elements].count("circle") == 24

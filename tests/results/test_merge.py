@@ -26,7 +26,7 @@ from mpc_spearman.findings.forms import Labels
 from mpc_spearman.results.merge import merge
 from mpc_spearman.statistics.reference import reference
 from support.in_memory import run_in_memory
-from support.made_results import costs, made, matrix_of, parts, shared_plan
+from support.made_results import costs, make_result, matrix_of, parts, shared_plan
 from support.plans import LIGHT, files, plan
 from support.references import pvalues_of
 from support.tables import id_array
@@ -61,7 +61,7 @@ def result(source: str, values: Any, *, features: Sequence[str] = FEATURES, **ch
         "alignment": TAG,
         **held,
     }
-    return made(**(base | changes))
+    return make_result(**(base | changes))
 
 
 def explained_alone(source: str) -> Result:

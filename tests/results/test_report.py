@@ -20,7 +20,7 @@ from mpc_spearman.levels import view
 from mpc_spearman.results import report, terminal
 from mpc_spearman.results.result import Result
 from mpc_spearman.statistics import estimators
-from support.made_results import computed, costs, made, page, shared_plan, synthetic, tables
+from support.made_results import computed, costs, make_result, page, shared_plan, synthetic, tables
 
 # --- safe and self-contained ---------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ def strengths_alone(strengths: list[float], **more: Any) -> Result:
     """The coordinator's copy where strengths were opened."""
     names = [f"f{i}" for i in range(len(strengths))]
     positions = estimators.positions(np.array(strengths), "descending")
-    return made(
+    return make_result(
         plan=shared_plan(reveal="strengths"),
         party="C",
         role="coordinator",
@@ -192,7 +192,7 @@ def test_withheld_parts_are_absent_with_one_sentence(grant: str) -> None:
         matrices = ("coefficients", "columns", "pvalues", "intervals", "qvalues")
         held |= {part: getattr(full, part) for part in matrices}
     plan = shared_plan(results={"target": grant})
-    copy = made(plan=plan, party="B", role="target", n=60, cost=costs("C", "B", "A"), **held)
+    copy = make_result(plan=plan, party="B", role="target", n=60, cost=costs("C", "B", "A"), **held)
     shown = page(copy)
     assert bool(shown.of_class("map")) == (grant == "coefficients")
     assert bool(shown.of_class("zero")) == (grant in ("strengths", "coefficients"))

@@ -13,7 +13,7 @@ from mpc_spearman import units
 from mpc_spearman.errors import NotRevealed
 from mpc_spearman.results import terminal
 from mpc_spearman.results.result import Result
-from support.made_results import computed, cost_table, made, page, shared_plan, synthetic, tables
+from support.made_results import computed, cost_table, make_result, page, shared_plan, synthetic, tables
 
 # --- costs ---------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ def test_no_name_controls_the_terminal(encoding: str) -> None:
 
 def test_a_copy_without_a_ranking_says_why() -> None:
     plan = shared_plan()
-    text = printed(made(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"]))
+    text = printed(make_result(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"]))
     assert "holds no result" in text
     assert "60 rows, no results." in text
     assert "(results.sources)" in text
@@ -132,7 +132,7 @@ def test_a_copy_without_a_ranking_says_why() -> None:
 
 def test_a_copy_without_canonical_correlations_says_why() -> None:
     plan = shared_plan(reveal="canonical", results={"target": "canonical", "precision": "statistical"})
-    result = made(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"])
+    result = make_result(plan=plan, party="A", role="source", n=60, cost=COSTS[COSTS["party"] == "A"])
     assert "The canonical correlations are not in this result" in printed(result)
     assert "ranking" not in printed(result)
     assert "The canonical correlations are not in this result" in page(result).text

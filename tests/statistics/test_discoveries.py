@@ -82,7 +82,7 @@ def test_an_interval_of_a_found_pair_ends_at_zero() -> None:
 
 def test_a_pair_without_an_interval_counts_for_no_other() -> None:
     flags = Columns(np.array([Ties.TWO_VALUES] * 2), np.array([5.0, 0.0]))
-    pairs = Pairs(N, flags.at([0]).rows, flags)
+    pairs = Pairs(N, flags.select([0]).rows, flags)
     rho, selected = np.full((1, 2), 0.3), np.full((1, 2), True)
     low, _ = selected_intervals(rho, pairs, selected, CONFIDENCE, 2)
     assert np.isnan(low).tolist() == [[True, False]]  # the first pair is too skewed for an interval

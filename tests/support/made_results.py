@@ -50,7 +50,7 @@ def costs(*parties: str) -> pd.DataFrame:
     return cost_table(*((party, phase, 0.1, 1 / 3, 10, 20, 2, 1, 1000) for party, phase in phases))
 
 
-def made(**arguments: Any) -> Result:
+def make_result(**arguments: Any) -> Result:
     """Make a result, with what follows from its tables where they are not given; None for a table is none."""
     copy = Copy(*(arguments.pop(key) for key in ("plan", "party", "role", "n")))
     given = {name: arguments.pop(name) for name in FORMS if name in arguments}
@@ -77,7 +77,7 @@ def computed(source: dict[str, pd.DataFrame], target: pd.DataFrame, **changes: A
         )
         for party, table in [*source.items(), (plan.names[1], target)]
     )
-    return made(
+    return make_result(
         **(arguments | parts(pooled.coefficients, plan) | {"columns": columns, "cost": cost} | changes)
     )
 
@@ -160,7 +160,7 @@ def small(**changes: Any) -> Result:
         [[0.1, -0.25, np.nan], [1 / 3, 0.5, np.nan]], ["x", "y", "z"], [("A", "p"), ("A", "q")]
     )
     arguments = {"plan": plan, "party": "C", "role": "coordinator", "n": 50, "warnings": ["z is constant"]}
-    return made(**(arguments | {"cost": costs("C", "B", "A")} | parts(matrix, plan) | changes))
+    return make_result(**(arguments | {"cost": costs("C", "B", "A")} | parts(matrix, plan) | changes))
 
 
 def granted(grant: str, **changes: Any) -> Result:
@@ -181,7 +181,7 @@ def empty(plan: Plan, party: str, role: Any, n: int, cost: pd.DataFrame) -> Resu
     """Return a copy without any numbers, of a plan that gives nobody any."""
     results = {**plan.shared()["results"], "target": "nothing", "sources": "nothing"}
     shared = {**plan.shared(), "reveal": "ranking", "opened_to": "target", "results": results}
-    return made(plan=Plan.of_checked(shared), party=party, role=role, n=n, cost=cost)
+    return make_result(plan=Plan.of_checked(shared), party=party, role=role, n=n, cost=cost)
 
 
 def change(file: Path, old: str, new: str) -> None:
