@@ -112,16 +112,16 @@ class BfvPublicKey(PublicKey):
         """Subtract; the fresh Enc(0) that is always added also encrypts this party's own values."""
         check(y, self.sizes.bounds.result, "a value to encrypt")
         ring = self.rings[0]
-        left = [ring.from_bytes(raw, ring.first) for raw in ciphertexts]
-        right = [self._in_slots(chunk) for chunk in self.chunks(y)]
+        sources = [ring.from_bytes(raw, ring.first) for raw in ciphertexts]
+        targets = [self._in_slots(chunk) for chunk in self.chunks(y)]
         exported = []
         for i, j in self.pairs_of_chunks(pairs, y.shape[1]):
             total = self.fresh_zero(0)
             if i is None:
-                ring.evaluator.add_plain_inplace(total, right[j])
+                ring.evaluator.add_plain_inplace(total, targets[j])
             else:
-                ring.evaluator.add_inplace(total, left[i])
-                ring.evaluator.sub_plain_inplace(total, right[j])
+                ring.evaluator.add_inplace(total, sources[i])
+                ring.evaluator.sub_plain_inplace(total, targets[j])
             exported.append(self.flooded(total, 0, Stream(os.urandom(32))))
         return exported
 

@@ -72,14 +72,14 @@ class PaillierPublicKey(PublicKey):
 
     def to_bytes(self) -> bytes:
         numbers = (self.n, self._numbers.h)
-        return b"".join(_bytes(x, self.ciphertext_bytes // 2) for x in numbers if x is not None)
+        return b"".join(x.to_bytes(self.ciphertext_bytes // 2, "big") for x in numbers if x is not None)
 
     @classmethod
     def from_bytes(cls, raw: bytes, settings: HeSettings, sizes: Sizes) -> PaillierPublicKey:
         short, length = settings.randomness == "short", settings.key_bits // 8
         if len(raw) != (1 + short) * length:
             raise ProtocolViolation(f"a public key of {len(raw)} bytes, not {(1 + short) * length}")
-        n, h = _integer(raw[:length]), _integer(raw[length:]) if short else None
+        n, h = mpz.from_bytes(raw[:length], "big"), mpz.from_bytes(raw[length:], "big") if short else None
         if not arithmetic.plausible_modulus(n, settings.key_bits):
             raise ProtocolViolation("a public key whose modulus is not the product of two large primes")
         if h is not None and not arithmetic.plausible_base(h, n):
@@ -100,9 +100,9 @@ class PaillierPublicKey(PublicKey):
     def subtract(self, ciphertexts: Sequence[bytes], y: Integers, pairs: Pairs) -> list[bytes]:
         """Subtract; with ``he.form: literal`` the quotients alone leave, as in the paper."""
         check(y, self.sizes.bounds.result, "a value to encrypt")
-        left, right, square = self.read(ciphertexts), self._encrypted(self.chunks(y)), self.square
+        sources, targets, square = self.read(ciphertexts), self._encrypted(self.chunks(y)), self.square
         values = [
-            right[j] if i is None else left[i] * invert(right[j], square) % square
+            targets[j] if i is None else sources[i] * invert(targets[j], square) % square
             for i, j in self.pairs_of_chunks(pairs, y.shape[1])
         ]
         return [self.write(value) for value in values] if self._literal else self._write_randomised(values)
@@ -132,7 +132,7 @@ class PaillierPublicKey(PublicKey):
 
     def read(self, raws: Sequence[bytes]) -> list[mpz]:
         """Turn bytes into units modulo n²; raise ProtocolViolation for anything else."""
-        numbers = [_integer(raw) for raw in raws]
+        numbers = [mpz.from_bytes(raw, "big") for raw in raws]
         if not all(0 < c < self.square for c in numbers):
             raise ProtocolViolation("a ciphertext is not between 0 and n²")
         if not arithmetic.are_units(numbers, self.n):
@@ -141,7 +141,7 @@ class PaillierPublicKey(PublicKey):
 
     def write(self, value: mpz) -> bytes:
         """Turn a unit modulo n² into bytes."""
-        return _bytes(value, self.ciphertext_bytes)
+        return bytes(value.to_bytes(self.ciphertext_bytes, "big"))
 
     def _write_randomised(self, values: Sequence[mpz]) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
@@ -230,11 +230,3 @@ def _caution(bits: int) -> str | None:
             f"he.key_bits: {_FULL_BITS} has 128, as advised for new uses."
         )
     return None
-
-
-def _bytes(x: mpz, length: int) -> bytes:
-    return bytes(x.to_bytes(length, "big"))
-
-
-def _integer(raw: bytes) -> mpz:
-    return mpz.from_bytes(raw, "big")

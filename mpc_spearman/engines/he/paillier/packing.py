@@ -70,8 +70,8 @@ class Slots:
             return None
         half = 1 << (self.width - 1)
         unsigned = np.array([int(digit) for digit in digits], dtype=np.uint64)
-        within = (unsigned >= np.uint64(half - self.bound)) & (unsigned <= np.uint64(half + self.bound))
-        return np.where(within, (unsigned - np.uint64(half)).view(np.int64), IMPOSSIBLE)
+        in_bounds = (unsigned >= np.uint64(half - self.bound)) & (unsigned <= np.uint64(half + self.bound))
+        return np.where(in_bounds, (unsigned - np.uint64(half)).view(np.int64), IMPOSSIBLE)
 
     def _offset(self, count: int) -> mpz:
         """Return O for `count` slots."""
