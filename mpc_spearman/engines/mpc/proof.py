@@ -99,7 +99,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]]) -
 
     # 1: the elements, how often each legal one occurs, and a mask
     f, g = (zeros((statement.length,), np.int64, in_file=True) for _ in range(2))
-    counts = np.zeros(len(statement.table), dtype=np.int64)
+    counts = np.zeros(2 * statement.rows - 1, dtype=np.int64)
     for rows, cells in statement.blocks():
         f[cells] = element(vectors[:, rows].ravel())
         counts += occurrences(statement, vectors[:, rows].ravel())
@@ -136,7 +136,7 @@ def prove(run: Run, session: Session, vectors: NDArray[np.signedinteger[Any]]) -
 
 def occurrences(statement: Statement, values: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
     """Count how often each legal element occurs among `values`."""
-    return np.bincount(values.astype(np.int64) + (statement.rows - 1), minlength=len(statement.table))
+    return np.bincount(values.astype(np.int64) + (statement.rows - 1), minlength=2 * statement.rows - 1)
 
 
 def inverses_at(statement: Statement, inverse: Elements, values: NDArray[np.signedinteger[Any]]) -> Elements:
