@@ -34,8 +34,8 @@ def steps() -> dict[int, str]:
     """Return the page's numbered steps."""
     page = PAGES["docs/hosts.md"].text
     section = page.split("## A first run between three organisations\n")[1].split("\n## ")[0]
-    found = re.findall(r"^(\d+)\. (.*?)(?=^\S|\Z)", section, re.M | re.S)
-    return {int(number): text for number, text in found}
+    numbered = re.findall(r"^(\d+)\. (.*?)(?=^\S|\Z)", section, re.M | re.S)
+    return {int(number): text for number, text in numbered}
 
 
 STEPS = steps()
@@ -62,13 +62,13 @@ class Organisations:
         (temporary := self.folder / f"tmp-{name}").mkdir(exist_ok=True)
         give(temporary, USERS[name])
         # At the same place as outside, as an environment's commands name it.
-        own = str(self.folder / name)
-        mounts = {own: self.folder / name, "/tmp/own": temporary}
+        folder = str(self.folder / name)
+        mounts = {folder: self.folder / name, "/tmp/own": temporary}
         if self.environment is not None:
             mounts[str(self.environment)] = self.environment
         inside = container(
             root, mounts, ["sh", "-ec", command], read_only=[str(self.environment)],
-            folder=own, user=USERS[name],
+            folder=folder, user=USERS[name],
         )  # fmt: skip
         path = f"{(self.environment or Path(sys.prefix)) / 'bin'}:{os.environ['PATH']}"
         environment = {"PATH": path, "TMPDIR": "/tmp/own", "OMP_NUM_THREADS": "1", **self._tag}
@@ -78,15 +78,15 @@ class Organisations:
         )  # fmt: skip
 
     def run(self, number: int) -> dict[str, str]:
-        """Carry out all commands of a step, at the same time; return what each party's printed."""
+        """Run all commands of a step at the same time; return what each party's command printed."""
         text = " ".join(STEPS[number].split())
-        asked = re.findall(r"\b([CBA]) runs `(mpc-spearman [^`]+)`", text)
-        assert asked, STEPS[number]
-        started = {name: self.start(name, command) for name, command in asked}
-        said = {name: process.communicate(timeout=200) for name, process in started.items()}
-        codes = {name: process.returncode for name, process in started.items()}
-        assert codes == dict.fromkeys(started, 0), said
-        return {name: out for name, (out, _) in said.items()}
+        commands = re.findall(r"\b([CBA]) runs `(mpc-spearman [^`]+)`", text)
+        assert commands, STEPS[number]
+        processes = {name: self.start(name, command) for name, command in commands}
+        outputs = {name: process.communicate(timeout=200) for name, process in processes.items()}
+        codes = {name: process.returncode for name, process in processes.items()}
+        assert codes == dict.fromkeys(processes, 0), outputs
+        return {name: out for name, (out, _) in outputs.items()}
 
     def close(self) -> None:
         kill(self._tag[TAG])
@@ -97,9 +97,9 @@ def three(tmp_path: Path) -> Iterator[Organisations]:
     skip_without()
     tmp_path.chmod(0o755)
     with hosts("C", "B", "A") as network, ExitStack() as stack:
-        made = Organisations(tmp_path, network)
-        stack.callback(made.close)
-        yield made
+        organisations = Organisations(tmp_path, network)
+        stack.callback(organisations.close)
+        yield organisations
 
 
 def install(three: Organisations) -> None:
@@ -137,7 +137,7 @@ def test_three_organisations_do_what_the_page_says(three: Organisations) -> None
     for name in TABLES:
         assert "# ?" not in (three.folder / name / f"{name}.yaml").read_text()  # step 6: nothing is to decide
         assert (three.folder / name / f"{name}.ledger").stat().st_mode & 0o777 == 0o600
-    lines = {name: re.findall(r"^identity: .*$", said, re.M)[0] for name, said in printed.items()}  # step 7
+    lines = {name: re.findall(r"^identity: .*$", text, re.M)[0] for name, text in printed.items()}  # step 7
     three.run(8)
     shared = three.folder / "C" / "cluster.yaml"
     plan = shared.read_text()
@@ -151,8 +151,8 @@ def test_three_organisations_do_what_the_page_says(three: Organisations) -> None
         (three.folder / name / "cluster.yaml").write_text(plan)
         give(three.folder / name, USERS[name])
     assert "and whether the policy allows the plan" in " ".join(STEPS[12].split())
-    assert all("this table and its policy fit the plan" in said for said in three.run(12).values())
-    digests = {re.match(r"plan ([0-9a-f ]+)", said)[1].strip() for said in three.run(13).values()}  # type: ignore[index]
+    assert all("this table and its policy fit the plan" in text for text in three.run(12).values())
+    digests = {re.match(r"plan ([0-9a-f ]+)", text)[1].strip() for text in three.run(13).values()}  # type: ignore[index]
     assert len(digests) == 1
     printed = three.run(14)
     for name in USERS:

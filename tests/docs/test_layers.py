@@ -20,12 +20,12 @@ ORDER = re.findall(r"^``(\w+)``  ", mpc_spearman.__doc__ or "", re.M)
 
 def imported(module: str) -> set[str]:
     """Return the package's modules that a module imports anywhere in it, for types alone as well."""
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mpc_spearman"):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {name if name in MODULES else str(node.module) for name in names}
-    return found - {module}
+            modules |= {name if name in MODULES else str(node.module) for name in names}
+    return modules - {module}
 
 
 def place(module: str) -> int:
@@ -36,10 +36,10 @@ def place(module: str) -> int:
 def test_no_module_imports_from_further_up_the_list() -> None:
     assert {"findings", "results", "levels", "data"} <= {*ORDER}
     up = [
-        (module, other)
+        (module, dependency)
         for module in MODULES
-        for other in imported(module)
-        if module not in ("mpc_spearman", "mpc_spearman.__main__") and place(other) < place(module)
+        for dependency in imported(module)
+        if module not in ("mpc_spearman", "mpc_spearman.__main__") and place(dependency) < place(module)
     ]
     assert not up
 

@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from support.harness import ROOT
+from support.pages import ROOT, script
 
 FOLDER = ROOT / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
@@ -79,23 +79,21 @@ def test_every_number_in_its_prose_is_computed(name: str) -> None:
                 formats = {id(value.format_spec) for value in values}
                 for part in ast.walk(call):
                     if isinstance(part, ast.JoinedStr) and id(part) not in formats:
-                        said = "".join(str(v.value) for v in part.values if isinstance(v, ast.Constant))
-                        assert not re.search(r"\d", re.sub(r"`[^`]*`|[Ee]q\. 2", "", said)), said
+                        text = "".join(str(v.value) for v in part.values if isinstance(v, ast.Constant))
+                        assert not re.search(r"\d", re.sub(r"`[^`]*`|[Ee]q\. 2", "", text)), text
 
 
 def test_every_notebook_has_parameters_and_small_ones() -> None:
-    spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("notebooks/execute.py")
     assert sorted(module.SMALL) == NAMES
     for name, small in module.SMALL.items():
-        (own,) = (
+        (parameters,) = (
             c for c in cells(FOLDER / f"{name}.ipynb", "code") if "parameters" in c.metadata.get("tags", [])
         )
         assigned = {
-            n.id for n in ast.walk(ast.parse(own.source)) if isinstance(getattr(n, "ctx", None), ast.Store)
+            n.id
+            for n in ast.walk(ast.parse(parameters.source))
+            if isinstance(getattr(n, "ctx", None), ast.Store)
         }
         assert {t.id for s in ast.parse(small).body for t in s.targets} <= assigned  # type: ignore[attr-defined]
 

@@ -196,7 +196,7 @@ def test_the_commands_are_understood(commands: list[list[str]]) -> None:
         plan = load_plan(in_clone(parsed.plan), getattr(parsed, "settings", ()), tables, local=local)
         everyone = (plan.parties.target, *plan.parties.sources)
         me = getattr(parsed, "party", None)
-        needed = everyone if arguments[0] == "local" else [own for own in everyone if own.name == me]
+        needed = everyone if arguments[0] == "local" else [party for party in everyone if party.name == me]
         for party in needed:
             assert party.table is not None
 

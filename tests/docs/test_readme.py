@@ -35,15 +35,15 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 
 def local(plan: str, out: Path) -> str:
-    """What a run of a plan prints."""
+    """Run a plan; return what it prints."""
     run = Command(("local", plan, "--out", str(out)), folder=ROOT, environment=os.environ)
-    shown, told = run.communicate()
-    assert run.returncode == 0, told
+    shown, errors = run.communicate()
+    assert run.returncode == 0, errors
     return shown
 
 
 def words(text: str) -> list[str]:
-    """The words in any order, numbers without their values: noise may change these and the order of lines."""
+    """Return words sorted, numbers without their values: noise may change these and the order of lines."""
     return sorted(re.sub(r"\d[\d.,e-]*", "0", re.sub("[-+<>=~]", " ", text)).split())
 
 
@@ -53,8 +53,8 @@ def test_the_version_to_cite_is_that_of_the_code() -> None:
 
 def test_commands_print_what_the_pages_show(demo: tuple[str, Path], tmp_path: Path) -> None:
     def printed(command: str) -> str:
-        asked = command.removeprefix("mpc-spearman local ")
-        return demo[0] if asked == "configs/mpc.yaml" else local(asked, tmp_path / "out")
+        plan = command.removeprefix("mpc-spearman local ")
+        return demo[0] if plan == "configs/mpc.yaml" else local(plan, tmp_path / "out")
 
     maker = script("docs/outputs.py")
     for path in maker.PAGES:
@@ -65,8 +65,8 @@ def test_commands_print_what_the_pages_show(demo: tuple[str, Path], tmp_path: Pa
 def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:
     table = {code(row[0])[0]: row for row in rows(RESULTS.section("What a run leaves"), "file")}
     assert set(table) == set(run_directory.FILES)
-    others = ("ranges", "adjustment", "categories", "nominal", "explained", "canonical")
-    for name in ("status.json", *(f"{other}.csv" for other in others)):  # of other runs
+    table_names = ("ranges", "adjustment", "categories", "nominal", "explained", "canonical")
+    for name in ("status.json", *(f"{table_name}.csv" for table_name in table_names)):  # of other runs
         del table[name]
     plan = load_plan(ROOT / "configs" / "mpc.yaml")
     target, (source,) = plan.parties.target.name, plan.parties.sources
@@ -81,8 +81,8 @@ def test_the_demo_leaves_what_the_pages_list(demo: tuple[str, Path]) -> None:
             header = (demo[1] / "C" / name).read_text().splitlines()[0]
             assert header.startswith(code(content)[0])
     assert code(table["cost.csv"][1])[0] == ",".join(COLUMNS)
-    about = json.loads((demo[1] / "C" / "result.json").read_text())
-    assert set(code(table["result.json"][1])) <= set(about)
+    saved = json.loads((demo[1] / "C" / "result.json").read_text())
+    assert set(code(table["result.json"][1])) <= set(saved)
 
 
 def test_the_phases_are_those_in_which_something_happens(demo: tuple[str, Path]) -> None:
