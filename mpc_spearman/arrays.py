@@ -110,8 +110,8 @@ def machine_memory() -> int:
     with suppress(OSError, ValueError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, kind, group = line.split(":", 2)
-            for within in (Path(group), *Path(group).parents):
-                folder = Path("/sys/fs/cgroup", kind, str(within).lstrip("/"))
+            for path in (Path(group), *Path(group).parents):
+                folder = Path("/sys/fs/cgroup", kind, str(path).lstrip("/"))
                 for name in ("memory.max", "memory.limit_in_bytes"):
                     with suppress(OSError, ValueError):  # such as "max"
                         sizes.append(int((folder / name).read_text()))
@@ -156,11 +156,11 @@ def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
 def parts(array: Array, columns: int) -> Iterator[tuple[slice, Array]]:
     """Yield so many columns of (n,) or (m, n) at a time: where they are, and a view of them."""
     n = array.shape[-1]
-    each = columns * max(1, _AHEAD // max(1, columns * array.nbytes // max(1, n)))
+    step = columns * max(1, _AHEAD // max(1, columns * array.nbytes // max(1, n)))
     for part in blocks(n, columns):
-        if isinstance(array, np.memmap) and part.start % each == 0:
+        if isinstance(array, np.memmap) and part.start % step == 0:
             array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-            _fetch(array, slice(part.start + each if part.start else 0, part.start + 2 * each))
+            _fetch(array, slice(part.start + step if part.start else 0, part.start + 2 * step))
         yield part, array[..., part]
 
 
@@ -171,8 +171,8 @@ def _fetch(array: Array, columns: slice) -> None:
     for row in np.atleast_2d(array)[:, columns]:
         if row.size:
             start = row.ctypes.data - begin
-            within = start % mmap.PAGESIZE
-            mapping.madvise(mmap.MADV_WILLNEED, start - within, row.nbytes + within)
+            before = start % mmap.PAGESIZE  # in the same page
+            mapping.madvise(mmap.MADV_WILLNEED, start - before, row.nbytes + before)
 
 
 def blocks(n: int, rows: int) -> Iterator[slice]:

@@ -87,7 +87,7 @@ def _columns(trial: DryRun) -> Iterator[tuple[str, str, list[str]]]:
         if noise.numbers != "coefficients":
             meaning += ", if a strength varies as much as one coefficient"
         yield "seen from", meaning, [f"{rho:.2f}" if rho < 1 else "–" for rho in smallest]
-    if trial.left is not None:
+    if trial.unexplained is not None:
         names = ", ".join(trial.table.covariates)
         meaning = f"how much of the variance of this column's ranks is explained by {names}"
-        yield "covariates", meaning, [f"{1 - left:.0%}" for left in trial.left]
+        yield "covariates", meaning, [f"{1 - left:.0%}" for left in trial.unexplained]

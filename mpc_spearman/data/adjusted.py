@@ -30,7 +30,7 @@ _REPEATED = 1e-9
 #: The share of a power's mean square below which float64 cannot tell its variance from 0.
 _CONSTANT = 1e-12
 #: The least share of a feature's variance that covariates may leave.
-LEAST_LEFT = 0.02
+LEAST_UNEXPLAINED = 0.02
 #: The most groups of rows, by a covariate's ranks, in which variances of residuals are compared.
 _STRATA = 10
 #: The fewest rows of such a group: of two people, its variance would nearly tell how far apart they are.
@@ -46,7 +46,7 @@ class Adjusted(Ranks):
     #: How many independent powers of covariates were fitted.
     fitted: int
     #: Which share of each feature's variance the covariates leave, (m,); 1 of a constant one.
-    left: Floats
+    unexplained: Floats
     #: The group of each row by each covariate's ranks, (covariates, n).
     strata: NDArray[np.uint8]
 
@@ -98,7 +98,7 @@ class Adjusted(Ranks):
             np.take(row, rows, out=out, mode="clip")
             out -= np.int32(round(int(out.sum(dtype=np.int64)) / len(rows)))
             groups.append(_groups(out, round(of_whole.gaps / self.n * len(rows))))
-        return Adjusted(matrix, tuple(groups), self.fitted, self.left, self.strata[:, rows])
+        return Adjusted(matrix, tuple(groups), self.fitted, self.unexplained, self.strata[:, rows])
 
 
 def adjusted(ranks: Ranks, count: int) -> Adjusted:
@@ -108,7 +108,7 @@ def adjusted(ranks: Ranks, count: int) -> Adjusted:
     powers = _powers(covariates, ranks.groups[m:])
     means = np.array([int(row.sum(dtype=np.int64)) / n for row in powers])
     weights, fitted = _least_squares(powers, features, means, n)
-    matrix, groups, left = zeros_like(ranks.matrix, (m, n), np.int32), list[Groups](), np.ones(m)
+    matrix, groups, unexplained = zeros_like(ranks.matrix, (m, n), np.int32), list[Groups](), np.ones(m)
     residuals = zeros_like(ranks.matrix, (n,), np.float64)
     of_features = zip(features, ranks.groups, ranks.squares, weights, matrix, strict=False)
     for feature, (x, of_ranks, square, weight, out) in enumerate(of_features):
@@ -123,23 +123,27 @@ def adjusted(ranks: Ranks, count: int) -> Adjusted:
             scale = 2.0 ** (30 - math.frexp(furthest)[1])
             for rows, part in parts(residuals, BLOCK):
                 out[rows] = np.rint(part * scale)
-            left[feature] = _square(out) / scale**2 / square
+            unexplained[feature] = _square(out) / scale**2 / square
         elif square:
-            left[feature] = 0.0
+            unexplained[feature] = 0.0
         groups.append(_groups(out, of_ranks.gaps))
     strata = np.array([_stratum(row, n) for row in covariates])
-    return Adjusted(matrix, tuple(groups), fitted, left, strata)
+    return Adjusted(matrix, tuple(groups), fitted, unexplained, strata)
 
 
-def check_left(party: str, features: Sequence[str], adjusted: Adjusted) -> None:
+def check_explained(party: str, features: Sequence[str], adjusted: Adjusted) -> None:
     """Refuse features that are functions of their covariates; `TableError` names them."""
-    if few := [name for name, share in zip(features, adjusted.left, strict=True) if share < LEAST_LEFT]:
-        shares = ", ".join(f"{adjusted.left[features.index(name)]:.1%} of {show(name)}" for name in few)
+    if few := [
+        name for name, share in zip(features, adjusted.unexplained, strict=True) if share < LEAST_UNEXPLAINED
+    ]:
+        shares = ", ".join(
+            f"{adjusted.unexplained[features.index(name)]:.1%} of {show(name)}" for name in few
+        )
         raise TableError(
             f"{party}: adjust: {listed(few)} "
             f"{'is a function of its covariates' if len(few) == 1 else 'are functions of their covariates'}, "
-            f"which leave {shares}, and {LEAST_LEFT:.0%} is the least; leave it out (exclude), or adjust for "
-            "other columns"
+            f"which leave {shares}, and {LEAST_UNEXPLAINED:.0%} is the least; leave it out (exclude), or "
+            "adjust for other columns"
         )
 
 

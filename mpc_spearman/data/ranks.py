@@ -156,30 +156,29 @@ class Ranks:
 
 
 def inner_products(
-    rows: NDArray[np.int32],
-    others: NDArray[np.int32],
+    first: NDArray[np.int32],
+    second: NDArray[np.int32],
     largest: int,
-    some: NDArray[np.bool_] | None = None,
+    columns: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
     """Compute the inner products of all rows of one matrix with all rows of another.
 
-    They are over `some` columns or all, and exact integers, rounded to float64 at last: the order of the
-    columns changes no bit. No element exceeds `largest` in absolute value. Numbers are taken in limbs of 15
-    bits where they have more than 20, and blocks are short enough for exact float64 sums; parts above 2^32
+    They are over the marked `columns` or all, and exact integers, rounded to float64 at last: the order of
+    the columns changes no bit. No element exceeds `largest` in absolute value. Numbers are taken in limbs of
+    15 bits where they have more than 20, and blocks are short enough for exact float64 sums; parts above 2^32
     are summed separately.
     """
     bits = largest.bit_length()
     shift = 15 if bits > 20 else bits
-    high, low = np.zeros((2, 3, len(rows), len(others)), dtype=np.int64)
-    length = max(1, min(BLOCK // max(len(rows), len(others), 1), 1 << (53 - 2 * shift)))
-    blocks = zip(parts(rows, length), parts(others, length), strict=True)
-    for (columns, part), (_, other) in blocks:
-        if some is not None:
-            part, other = part[:, some[columns]], other[:, some[columns]]
-        right = _limbs(other, shift, bits)
+    high, low = np.zeros((2, 3, len(first), len(second)), dtype=np.int64)
+    length = max(1, min(BLOCK // max(len(first), len(second), 1), 1 << (53 - 2 * shift)))
+    for (where, part), (_, of_second) in zip(parts(first, length), parts(second, length), strict=True):
+        if columns is not None:
+            part, of_second = part[:, columns[where]], of_second[:, columns[where]]
+        limbs_of_second = _limbs(of_second, shift, bits)
         for i, limb in enumerate(_limbs(part, shift, bits)):
-            for j, limb_of_other in enumerate(right):
-                products = (limb @ limb_of_other.T).astype(np.int64)
+            for j, limb_of_second in enumerate(limbs_of_second):
+                products = (limb @ limb_of_second.T).astype(np.int64)
                 high[i + j] += products >> 32
                 low[i + j] += products & 0xFFFFFFFF
     sums = high.astype(object) * 2**32 + low.astype(object)

@@ -35,7 +35,7 @@ class DryRun:
     table: Table
     ranks: Ranks
     #: Which share of each feature's variance the covariates leave, (m,); None if there are none.
-    left: Floats | None
+    unexplained: Floats | None
     foreseen: Foreseen | None
     refusals: tuple[MpcSpearmanError, ...]
     cautions: tuple[str, ...]
@@ -43,30 +43,30 @@ class DryRun:
     ledger: str
 
 
-def dry_run(plan: Plan, name: str, other: int) -> DryRun:
+def dry_run(plan: Plan, name: str, other_features: int) -> DryRun:
     """Apply an owner's policy to its table, and compute the noise to expect; nothing is sent.
 
-    `other` is the number of features of the target or of each source, assumed to have no ties. `TableError`
-    if the table cannot be used.
+    `other_features` is the number of features of the target or of each source, assumed to have no ties.
+    `TableError` if the table cannot be used.
     """
     roster, refusals = plan.roster(name), list[MpcSpearmanError]()
     tables = own_tables(plan, name)
     table, ranks_of = tables.of_run, cache(Table.ranks)
     ranks = ranks_of(table)
     as_source = roster.me.role is Role.SOURCE
-    features = dict.fromkeys(roster.sources, other)
+    features = dict.fromkeys(roster.sources, other_features)
     if as_source:
         features[roster.me] = table.m
-    shapes = Shapes(table.n, features, other if as_source else table.m)
+    shapes = Shapes(table.n, features, other_features if as_source else table.m)
     level = level_of(plan)
     vectors, stated = own_vectors(plan, tables, ranks_of)
     own_ranks = ranks.first(table.m)
-    known = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
+    only_source = as_source and len(roster.sources) == 1  # a strength is over the columns of all sources
     checks: tuple[Callable[[], None], ...] = (
         lambda: check_policy(plan, name),
         lambda: check_policy_rows(plan, name, table.n),
         lambda: level.check_rows(table.n),
-        *([lambda: check_policy_columns(plan, name, stated.defined, level.counts)] if known else []),
+        *([lambda: check_policy_columns(plan, name, stated.defined, level.counts)] if only_source else []),
     )
     for check in checks:
         try:
@@ -84,8 +84,8 @@ def dry_run(plan: Plan, name: str, other: int) -> DryRun:
         *_range_cautions(plan, table, stated),
     )
     foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
-    left = vectors.left if isinstance(vectors, Adjusted) else None
-    return DryRun(table, own_ranks, left, foreseen, tuple(refusals), cautions, ledger)
+    unexplained = vectors.unexplained if isinstance(vectors, Adjusted) else None
+    return DryRun(table, own_ranks, unexplained, foreseen, tuple(refusals), cautions, ledger)
 
 
 #: The factor by which a column's range grows if its rare values are half as frequent in the rows of a run,
@@ -126,5 +126,5 @@ def _exact_cautions(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
     rare = [
         name for name, groups in zip(table.features, ranks.groups, strict=True) if 0 < groups.outside < _FEW
     ]
-    whose = "results.precision: exact has no noise, so" if exact else "the coordinator's own copy is exact:"
-    return [f"{whose} numbers about {', '.join(rare)} describe fewer than {_FEW} rows each"] if rare else []
+    why = "results.precision: exact has no noise, so" if exact else "the coordinator's own copy is exact:"
+    return [f"{why} numbers about {', '.join(rare)} describe fewer than {_FEW} rows each"] if rare else []

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
@@ -172,13 +173,12 @@ def _receive_pseudonyms(run: Run, owner: Party, n: int) -> NDArray[np.bytes_]:
 
 def _check_sizes(offers: dict[Party, _Offer]) -> None:
     """Apply each owner's ``policy.max_ids`` to all others, before any list is read."""
-    for owner, limits in offers.items():
-        for other, offer in offers.items():
-            if other != owner and offer.ids > limits.max_ids:
-                raise DisclosureError(
-                    f"{other} offers {offer.ids:,} ids to match, and the policy of {owner} has max_ids: "
-                    f"{limits.max_ids}"
-                )
+    for owner, peer in permutations(offers, 2):
+        limits, ids = offers[owner], offers[peer].ids
+        if ids > limits.max_ids:
+            raise DisclosureError(
+                f"{peer} offers {ids:,} ids to match, and the policy of {owner} has max_ids: {limits.max_ids}"
+            )
 
 
 def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
@@ -195,9 +195,10 @@ def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
                 f"the data parties have {n:,} ids in common, and the policy of {owner} has min_rows: "
                 f"{limits.min_rows}"
             )
-        for other, offer in offers.items():
-            if other != owner and offer.ids - n > round(limits.max_unmatched * offer.ids, 6):
-                raise DisclosureError(
-                    f"{n:,} of the {offer.ids:,} ids of {other} are common, and the policy of {owner} has "
-                    f"max_unmatched: {limits.max_unmatched:g}"
-                )
+    for owner, peer in permutations(offers, 2):
+        limits, ids = offers[owner], offers[peer].ids
+        if ids - n > round(limits.max_unmatched * ids, 6):
+            raise DisclosureError(
+                f"{n:,} of the {ids:,} ids of {peer} are common, and the policy of {owner} has "
+                f"max_unmatched: {limits.max_unmatched:g}"
+            )

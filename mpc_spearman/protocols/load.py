@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpc_spearman.config import Plan, Query, TargetParty, check_policy, check_policy_rows
-from mpc_spearman.data.adjusted import Adjusted, adjusted, check_left
+from mpc_spearman.data.adjusted import Adjusted, adjusted, check_explained
 from mpc_spearman.data.aligned import check_places, take_aligned
 from mpc_spearman.data.ids import alignment_tag
 from mpc_spearman.data.independence import row_cautions
@@ -212,5 +212,5 @@ def _adjusted(table: Table, ranks: Ranks) -> Ranks:
     if not table.covariates:
         return ranks
     residuals = adjusted(ranks, len(table.covariates))
-    check_left(table.party, table.features, residuals)
+    check_explained(table.party, table.features, residuals)
     return residuals

@@ -47,11 +47,11 @@ def test_residuals_are_those_of_least_squares_on_powers_of_ranks(seed: int, n: i
     sizes = np.linalg.norm(expected, axis=1)
     ranks = rank_columns(columns).first(residuals.m)
     for feature in range(residuals.m):
-        if residuals.left[feature] < 1e-6 or residuals.constant[feature]:
+        if residuals.unexplained[feature] < 1e-6 or residuals.constant[feature]:
             continue
         unit = residuals.matrix[feature] / np.sqrt(float(residuals.squares[feature]))
         np.testing.assert_allclose(unit, expected[feature] / sizes[feature], rtol=0, atol=3e-8)
-        assert residuals.left[feature] == pytest.approx(
+        assert residuals.unexplained[feature] == pytest.approx(
             (n * sizes[feature]) ** 2 / ranks.squares[feature], rel=1e-6
         )
     assert residuals.constant[-1]
@@ -86,7 +86,7 @@ def test_rows_of_a_run_are_centred_and_keep_the_fit_of_the_whole_table() -> None
     assert np.abs(some.matrix.sum(axis=1)).max() <= some.n
     differences = some.matrix.astype(np.int64) - whole.matrix[:, rows]
     assert (np.ptp(differences, axis=1) == 0).all()
-    assert (some.fitted, some.left.tolist()) == (whole.fitted, whole.left.tolist())
+    assert (some.fitted, some.unexplained.tolist()) == (whole.fitted, whole.unexplained.tolist())
 
 
 def test_unequal_variances_count_fewer_rows_as_the_bound_says() -> None:

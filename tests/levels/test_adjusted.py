@@ -188,11 +188,11 @@ def test_a_covariate_that_the_table_lacks_is_refused() -> None:
 def test_the_owner_sees_how_much_the_covariates_take(tmp_path: Path) -> None:
     trial = checked("B", 3, TABLES["B"], tmp_path)
     assert trial.table.features == ("health", "flat", "limited")
-    assert trial.left is not None
-    assert trial.left[1] == 1
-    assert 0.2 < trial.left[0] < 0.8
+    assert trial.unexplained is not None
+    assert trial.unexplained[1] == 1
+    assert 0.2 < trial.unexplained[0] < 0.8
     residual, ranks = residuals(TABLES["B"], BOTH)[0], TABLES["B"]["health"].rank()
-    assert trial.left[0] == pytest.approx((residual**2).sum() / ((ranks - ranks.mean()) ** 2).sum())
+    assert trial.unexplained[0] == pytest.approx((residual**2).sum() / ((ranks - ranks.mean()) ** 2).sum())
 
 
 def test_covariates_are_named_to_all_and_on_the_owners_page() -> None:
