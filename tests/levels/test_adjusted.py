@@ -119,6 +119,14 @@ def test_every_level_has_noisy_results_that_name_the_covariates(level: str, tmp_
         assert Result.load(tmp_path / party).findings.outcome() == result.findings.outcome()
 
 
+@pytest.mark.parametrize("level", ["coefficients", "strengths"])
+def test_noise_on_inputs_is_of_residuals_too(level: str) -> None:
+    content = mapping(reveal=level, results={"target": level, "precision": "statistical"})
+    content["parties"]["sources"][0] |= {"adjust": list(BOTH), "noise": "inputs"}
+    content["parties"]["target"]["adjust"] = list(BOTH)
+    assert run(load_plan(content)).result("B").findings.noise_ratio() > 2
+
+
 def test_strengths_are_means_of_adjusted_coefficients_with_larger_errors() -> None:
     outcome = run(plan_of(reveal="strengths", results={"target": "strengths"}))
     exact = least_squares(BOTH, BOTH)[:, [0, 2]].mean(axis=0)
