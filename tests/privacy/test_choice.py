@@ -107,7 +107,7 @@ def test_receivers_get_the_strongest_alone_and_are_told_so(opendp: Any) -> None:
     assert pairs.table.more == 0  # of undefined ones there are none to see
     assert ranking.lead.startswith("Strengths have no test")
     assert len(ranking.table.rows) == shown.any().sum()
-    assert "mean ρ of the pairs that are here." in ranking.about
+    assert "mean ρ of the pairs that are here." in ranking.how_to_read
     p, q = target.pvalues.loc[("A", "a"), "x"], target.qvalues.loc[("A", "a"), "x"]
     assert q == pytest.approx(min(1, 12 * p))  # of 12 pairs without a constant column
 
