@@ -32,13 +32,25 @@ NOISES = (0.0, 1.0, 3.0)
 def text() -> str:
     """Return the four tables."""
     pairs = (
-        "columns", "related pairs", "noise", "something is found", "95 % intervals of found pairs that miss",
-        "their intervals that miss", "bound exceeded", "largest |ρ|: published", "best guess", "true",
-    )  # fmt: skip
+        "columns",
+        "related pairs",
+        "noise",
+        "something is found",
+        "95 % intervals of found pairs that miss",
+        "their intervals that miss",
+        "bound exceeded",
+        "largest |ρ|: published",
+        "best guess",
+        "true",
+    )
     rankings = (
-        "features", "correlation of neighbours", "known", "ranges with all true ranks", "width of a range",
+        "features",
+        "correlation of neighbours",
+        "known",
+        "ranges with all true ranks",
+        "width of a range",
         "equal neighbours told apart",
-    )  # fmt: skip
+    )
     settings = product(((5, 5), (20, 20)), ((0.0, 0.0), (0.02, 0.2)), NOISES)
     truths = (0.0, 0.02, 0.1, 0.3, 0.7)
     shares = ("directions", "noise", *(f"R² of {theta:g}" for theta in truths), "above 0 where R² is 0")

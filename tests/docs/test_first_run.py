@@ -67,15 +67,22 @@ class Organisations:
         if self.environment is not None:
             mounts[str(self.environment)] = self.environment
         inside = container(
-            root, mounts, ["sh", "-ec", command], read_only=[str(self.environment)],
-            folder=folder, user=USERS[name],
-        )  # fmt: skip
+            root,
+            mounts,
+            ["sh", "-ec", command],
+            read_only=[str(self.environment)],
+            folder=folder,
+            user=USERS[name],
+        )
         path = f"{(self.environment or Path(sys.prefix)) / 'bin'}:{os.environ['PATH']}"
         environment = {"PATH": path, "TMPDIR": "/tmp/own", "OMP_NUM_THREADS": "1", **self._tag}
         return subprocess.Popen(
-            self._network.command(name, *inside), env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+            self._network.command(name, *inside),
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def run(self, number: int) -> dict[str, str]:
         """Run all commands of a step at the same time; return what each party's command printed."""
