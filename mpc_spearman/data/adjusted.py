@@ -61,7 +61,7 @@ class Adjusted(Ranks):
         return tuple(_square(row) for row in self.matrix)
 
     def unequal(self, squares: NDArray[np.float64]) -> float:
-        """Return how unequal variances of residuals are, from 1, by the squares of n residuals.
+        """Return how unequal the variances of n residuals are, 1 if equal, from the residuals' `squares`.
 
         √(mean v²)/mean v, with v the mean square in each group of rows by one covariate, of the covariate for
         which it is largest; a group of few rows is one with its neighbour. Two independent columns whose
@@ -70,7 +70,7 @@ class Adjusted(Ranks):
         """
         most = 1.0
         for strata in self.strata:
-            groups = _joined(np.bincount(strata, minlength=_STRATA))
+            groups = _merged_groups(np.bincount(strata, minlength=_STRATA))
             rows = np.bincount(groups, np.bincount(strata, minlength=_STRATA))
             sums = np.bincount(groups, np.bincount(strata, squares, minlength=_STRATA))
             if sums.any():
@@ -81,7 +81,7 @@ class Adjusted(Ranks):
 
     @property
     def unequal_columns(self) -> Floats:
-        """How unequal variances of the residuals of each feature are, (m,)."""
+        """How unequal the variances of each feature's residuals are, (m,)."""
         return np.array([self.unequal(np.square(row.astype(np.float64))) for row in self.matrix])
 
     def sum(self, units: Floats) -> Floats:
@@ -92,12 +92,12 @@ class Adjusted(Ranks):
         return total
 
     def of_rows(self, rows: NDArray[np.int64]) -> Adjusted:
-        """Return the residuals in some rows, centred there; the fit stays that of all rows."""
+        """Return the residuals of some rows, centred over these; the fit is not repeated."""
         matrix, groups = zeros_like(self.matrix, (self.m, len(rows)), np.int32), list[Groups]()
         for row, of_whole, out in zip(self.matrix, self.groups, matrix, strict=True):
             np.take(row, rows, out=out, mode="clip")
             out -= np.int32(round(int(out.sum(dtype=np.int64)) / len(rows)))
-            groups.append(_groups(out, round(of_whole.gaps / self.n * len(rows))))
+            groups.append(_describe_residuals(out, round(of_whole.gaps / self.n * len(rows))))
         return Adjusted(matrix, tuple(groups), self.fitted, self.unexplained, self.strata[:, rows])
 
 
@@ -126,7 +126,7 @@ def adjusted(ranks: Ranks, count: int) -> Adjusted:
             unexplained[feature] = _square(out) / scale**2 / square
         elif square:
             unexplained[feature] = 0.0
-        groups.append(_groups(out, of_ranks.gaps))
+        groups.append(_describe_residuals(out, of_ranks.gaps))
     strata = np.array([_stratum(row, n) for row in covariates])
     return Adjusted(matrix, tuple(groups), fitted, unexplained, strata)
 
@@ -183,8 +183,8 @@ def _least_squares(
     return weights, len(values)
 
 
-def _groups(residuals: NDArray[np.int32], gaps: int) -> Groups:
-    """Say of residuals whether they are constant and how skewed they are; otherwise they have no ties.
+def _describe_residuals(residuals: NDArray[np.int32], gaps: int) -> Groups:
+    """Describe a feature's residuals: constant or without ties, and how skewed.
 
     The skewness is sent, so its sums are exact as well: the order of rows would show in its last bits.
     """
@@ -217,8 +217,8 @@ def _stratum(x: NDArray[np.int32], n: int) -> NDArray[np.uint8]:
     return group
 
 
-def _joined(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of the joint group of each group, which has `_FEWEST` rows or is the only one."""
+def _merged_groups(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Merge neighbouring groups until each has `_FEWEST` rows; return the merged group of each group."""
     joined, group, count, after = np.zeros(len(rows), np.int64), 0, 0, int(rows.sum())
     for place, size in enumerate(rows.tolist()):
         if count >= _FEWEST and after >= _FEWEST:

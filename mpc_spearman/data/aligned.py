@@ -1,4 +1,4 @@
-"""Files that a run over common rows leaves its owner: the ids of these rows, and the other rows.
+"""Files that an owner gets from a run over common rows: the ids of these rows, and its other rows.
 
 The ids are CSV with one column, ``id``, as compared and in the order of the run; later runs can use these
 rows. Only the owner can read both files; they hold only what its own table has, and are never sent.
@@ -60,7 +60,7 @@ def write_aligned(file: Path, ids: pa.LargeStringArray) -> None:
 
 
 def write_unaligned(file: Path, aligned: Table) -> None:
-    """Write all rows of a table's source but the aligned ones, with all its columns, as `write_aligned` does.
+    """Write the rows of a table's source that are not aligned, with all columns, as `write_aligned` does.
 
     They are in the source's order, also those that are incomplete or have a duplicate id. The file is Parquet
     by its name, or CSV, in which cells of CSV files stay as they are written.
@@ -80,7 +80,7 @@ def write_unaligned(file: Path, aligned: Table) -> None:
 
 
 def _unaligned(aligned: Table, n: int) -> NDArray[np.bool_]:
-    """Mark the rows, of the n of a table's source, that are not aligned."""
+    """Mark which of the n rows of a table's source are not aligned."""
     same_ids = aligned.source.same_ids
     unaligned = np.ones(n if same_ids is None else same_ids.count, dtype=bool)
     unaligned[slice(0, 0) if aligned.rows is None else aligned.rows] = False

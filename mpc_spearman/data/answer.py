@@ -129,7 +129,7 @@ class Answer(Source):
 
 
 def _in_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Put small batches of rows together."""
+    """Join small batches of rows into blocks."""
     pending = list[pa.RecordBatch]()
     for batch in batches:
         pending.append(batch)

@@ -32,7 +32,7 @@ _WHOLE = r"^(-?[0-9]+)\.0+$"  # as pandas writes whole numbers among which some 
 
 
 class CategoryCells:
-    """A column whose cells come block by block, and become places in a list of its categories.
+    """Reads a column block by block: each cell becomes its place in the list of categories.
 
     Blocks are of one type, text or any that Arrow writes as text, and none is of a dictionary.
     """
@@ -42,7 +42,7 @@ class CategoryCells:
         self._categories, self._places = list[str](), list[npt.NDArray[np.int16]]()
 
     def add(self, block: pa.Array) -> None:
-        """Take the next cells."""
+        """Add the next cells."""
         missing = mask(block.is_null())
         if block.type != _TEXT:
             missing |= self._codes.typed(block)
@@ -67,7 +67,7 @@ class CategoryCells:
         self._places.append(self._memory.keep(codes))
 
     def numbers(self) -> Numbers:
-        """Return each cell's place among the categories, these sorted, when all cells are there."""
+        """Return each cell's place among the sorted categories, once all cells have been added."""
         if len(self._categories) > MOST:
             raise Unusable(
                 f"text with more than {MOST:,} different values, not categories that can become flags; group "
@@ -99,7 +99,7 @@ class CategoryFlags:
     caution: str = ""
 
     def values(self, feature: str, rows: Rows | None) -> npt.NDArray[np.bool_]:
-        """Return a flag in some rows, all if it is None; masked where its column has no value."""
+        """Return a flag's values in some rows (None: all), masked where its column has no value."""
         places = self.places if rows is None else self.places[rows]
         flag, missing = np.isin(places, self.categories_of[feature]), places < 0
         return np.ma.masked_array(flag, missing) if missing.any() else flag
@@ -108,7 +108,7 @@ class CategoryFlags:
 def flags_of(
     column: str, places: npt.NDArray[np.int16], categories: Sequence[str], rows: Mask, fewest: int
 ) -> CategoryFlags:
-    """Make the flags of a column, none of which has fewer than `fewest` of the `rows` that count, (n,).
+    """Make the flags of a column, each of at least `fewest` rows; only rows marked in `rows`, (n,), count.
 
     Smaller categories are one together, which takes the next larger one as long as it is too small itself.
     Two categories make one flag, for the second one in alphabetical order that is not all others together.

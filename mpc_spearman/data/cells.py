@@ -57,7 +57,7 @@ class Categories(Unusable):
 
 
 class Cells:
-    """A column of text whose cells come block by block; text that Arrow reads as numbers is not kept.
+    """Reads a column of text block by block; text that Arrow reads as numbers is not kept.
 
     Values that ``encode`` lists for the column are not missing.
     """
@@ -77,9 +77,9 @@ class Cells:
         self._text: list[tuple[Rows, pa.LargeStringArray]] = []
 
     def add(self, text: pa.LargeStringArray) -> None:
-        """Take the next cells."""
+        """Add the next cells."""
         start, self._n = self._n, self._n + len(text)
-        values = _plain(text) if self._at_once else None
+        values = _read_as_arrow(text) if self._at_once else None
         if values is not None and not self._codes.near(values):
             self._look_for_thousands(text, values)
             self._numbers.append((slice(start, self._n), self._memory.keep(values)))
@@ -88,7 +88,7 @@ class Cells:
         text = pc.utf8_trim_whitespace(text)
         missing = self._codes.cells(text)
         if self._order is not None:
-            listed_places, unreadable = _positions(text, self._order)
+            listed_places, unreadable = _places_in_order(text, self._order)
             missing &= unreadable
             self._unreadable.append(start + np.flatnonzero(unreadable & ~missing))
         elif self._convert is not None:
@@ -107,9 +107,9 @@ class Cells:
         elif self._order is not None:
             values = listed_places[places]
         elif self._notation.is_arrows:
-            values = _plain(text)
+            values = _read_as_arrow(text)
         elif self._notation.matches(text).all():
-            values = _plain(self._notation.plain(text))
+            values = _read_as_arrow(self._notation.plain(text))
         self._look_for_thousands(text, values)
         rows = self._memory.keep(places + start)
         if values is None:
@@ -118,7 +118,7 @@ class Cells:
             self._numbers.append((rows, self._memory.keep(values)))
 
     def numbers(self, *, advise: bool = True) -> Numbers:
-        """Return the column's numbers, when all cells are there; `Unusable` tells the owner what to do.
+        """Return the column's numbers, once all cells have been added; `Unusable` says what the owner can do.
 
         Without `advise` nothing is looked for that could be done about cells of no kind.
         """
@@ -196,7 +196,7 @@ class Cells:
         return all(matches(text, pattern).all() for _, text in self._text)
 
     def _refusal(self) -> Unusable:
-        """Return which cells cannot be read, given what most cells are, and what to do."""
+        """Return an error that says which cells differ in kind from most cells, and what to do."""
         rows = np.concatenate([rows for rows, _ in self._text])
         text = pa.concat_arrays([text for _, text in self._text])
         number, infinite = self._notation.matches(text), matches(text, _INFINITE)
@@ -241,7 +241,7 @@ def can_read(name: str, text: pa.LargeStringArray, keys: TableKeys) -> bool:
     return True
 
 
-def _positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:
+def _places_in_order(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, Mask]:
     """Return each cell's place in a list, shape (n,), and which cells it does not list."""
     listed = pa.array([normalize("NFC", category.strip()) for category in order], text.type)
     places = pc.index_in(pc.utf8_normalize(text, "NFC"), value_set=listed)
@@ -249,7 +249,7 @@ def _positions(text: pa.LargeStringArray, order: Sequence[str]) -> tuple[Array, 
 
 
 def keep_text(text: pa.LargeStringArray, memory: Memory) -> pa.LargeStringArray:
-    """Return text that can be kept for long: itself, or a copy in a file."""
+    """Return the text itself if memory has room for it, or a copy in a file."""
     if not len(text) or memory.take(text.nbytes):
         return text
     ends, cells = buffers_of(text)
@@ -268,7 +268,7 @@ def large_text(ends: Array, cells: Array) -> pa.LargeStringArray:
     return pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(cells))
 
 
-def _plain(text: pa.LargeStringArray) -> Array | None:
+def _read_as_arrow(text: pa.LargeStringArray) -> Array | None:
     """Read numbers written as Arrow writes them; None if one may be written differently."""
     if not len(text):
         return None

@@ -32,12 +32,12 @@ _OTHER_ORDER = "its categories are numbers in another order than the numbers': t
 _Part = tuple[Array, Mask, str]
 
 
-class _Otherwise(Exception):
-    """A later block of a column shows that it has to be read in another way."""
+class _ReadAgain(Exception):
+    """A later block does not fit how the earlier ones were read: read the column in another way."""
 
 
 def cells_of(name: str, keys: TableKeys, codes: Codes, memory: Memory) -> Cells | CategoryCells:
-    """Return what takes the blocks of a column of text, or of one whose categories become flags."""
+    """Return the reader for a column of text, or for one whose categories become flags."""
     return CategoryCells(codes, memory) if name in keys.nominal else Cells(name, keys, codes, memory)
 
 
@@ -54,28 +54,28 @@ class ColumnReader:
 
     def numbers(self) -> Numbers:
         """Return the column's numbers; `Unusable` says why it has none."""
-        first, blocks = _peeked(map(storage, self.blocks()))
+        first, blocks = _first_block(map(storage, self.blocks()))
         if not getattr(first.type, "ordered", False) or self.name in self.keys.encode:
-            return self._decoded(blocks)
+            return self._read_decoded(blocks)
         categories = storage(first.dictionary)
         if not is_text(categories.type) or self.counted:
-            numbers = self._decoded(blocks)
-            return numbers._replace(note=_OTHER_ORDER if _in_other_order(categories) else "")
+            numbers = self._read_decoded(blocks)
+            return numbers._replace(note=_OTHER_ORDER if _order_is_not_numeric(categories) else "")
         if self.name in self.keys.convert:
             raise Unusable("convert is for text, and its categories have an order; take it out of convert")
         try:
             return self._joined(blocks, self._places(categories))
-        except _Otherwise:  # Arrow does not order categories that two blocks list differently, nor do we
-            return self._decoded(map(storage, self.blocks()))
+        except _ReadAgain:  # Arrow does not order categories that two blocks list differently, nor do we
+            return self._read_decoded(map(storage, self.blocks()))
 
     @property
     def counted(self) -> bool:
-        """Whether it only matters which cells have a value."""
+        """Whether values are only counted, so that any cell with a value can be read."""
         return self.keys.combination(self.name) == "count"
 
-    def _decoded(self, blocks: Iterator[pa.Array]) -> Numbers:
-        """Return the numbers of blocks, of a dictionary's as its values."""
-        first, blocks = _peeked(map(_decoded, blocks))
+    def _read_decoded(self, blocks: Iterator[pa.Array]) -> Numbers:
+        """Return the numbers of blocks; a dictionary's are read as its values."""
+        first, blocks = _first_block(map(_dictionary_values, blocks))
         if is_text(first.type) or self.name in self.keys.nominal:
             cells = cells_of(self.name, self.keys, self.codes, self.memory)
             for block in blocks:
@@ -83,13 +83,13 @@ class ColumnReader:
             return cells.numbers()
         try:
             return self._joined(blocks, self._values)
-        except _Otherwise:  # decimals of more than 64 bits
-            whole = pa.concat_arrays([_decoded(storage(block)) for block in self.blocks()])
+        except _ReadAgain:  # decimals of more than 64 bits
+            whole = pa.concat_arrays([_dictionary_values(storage(block)) for block in self.blocks()])
             places = pc.rank(whole, tiebreaker="dense").to_numpy().astype(np.int64)
             return Numbers(places, mask(whole.is_null()) | self.codes.typed(whole), "decimals")
 
     def _joined(self, blocks: Iterable[pa.Array], read: Callable[[pa.Array], _Part]) -> Numbers:
-        """Put the numbers of all blocks together; those without any value may be of any type."""
+        """Join the numbers of all blocks; a block without any value may be of any type."""
         values, missing = np.zeros(0, np.int64), self.memory.zeros((self.n,), np.bool_)
         kind, unit, start, infinite = "nothing", None, 0, list[Array]()
         for block in blocks:
@@ -115,13 +115,13 @@ class ColumnReader:
         return Numbers(values if len(values) else np.zeros(self.n, np.int64), missing, kind, type=unit)
 
     def _places(self, categories: pa.Array) -> Callable[[pa.Array], _Part]:
-        """Return what reads a block of a dictionary as places among its categories."""
+        """Return a function that reads a block of a dictionary as places among its categories."""
         text = pc.ascii_trim_whitespace(categories.fill_null(""))
         no_value = mask(categories.is_null()) | self.codes.cells(text, default=False)
 
         def read(block: pa.Array) -> _Part:
             if not storage(block.dictionary).equals(categories):
-                raise _Otherwise
+                raise _ReadAgain
             places = block.indices.fill_null(0).to_numpy().astype(np.int64)
             return places, no_value[places], "categories"
 
@@ -135,7 +135,7 @@ class ColumnReader:
             return np.ones(len(block), np.int64), no_value, in_words
         for key, names in (("encode", self.keys.orders), ("convert", self.keys.convert)):
             if self.name in names:
-                advice = f"and this is {named(kind)}; take it out of {key}"
+                advice = f"and this is {type_name(kind)}; take it out of {key}"
                 raise Unusable(f"{key} is for columns of text, {advice}")
         if pa.types.is_floating(kind):
             values = block.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
@@ -147,19 +147,19 @@ class ColumnReader:
         elif pa.types.is_boolean(kind):
             block, in_words = block.cast(pa.int8()), "true or false"
         if not pa.types.is_integer(block.type):
-            raise Unusable(f"{named(kind)}, not numbers: cast it to float64, or leave it out (exclude)")
+            raise Unusable(f"{type_name(kind)}, not numbers: cast it to float64, or leave it out (exclude)")
         dtype = np.uint64 if pa.types.is_unsigned_integer(block.type) else np.int64
         return block.fill_null(0).to_numpy().astype(dtype, copy=False), no_value, in_words
 
 
-def _peeked(blocks: Iterator[pa.Array]) -> tuple[pa.Array, Iterator[pa.Array]]:
-    """Return the first block, an empty one if there is none, and all blocks."""
+def _first_block(blocks: Iterator[pa.Array]) -> tuple[pa.Array, Iterator[pa.Array]]:
+    """Return the first block, or an empty one if there is none; and all blocks, the first included."""
     first = next(blocks, pa.array([], pa.null()))
     return first, chain([first], blocks)
 
 
 def _unscaled(array: pa.Array) -> Array:
-    """Return decimals as integers of their last place; `_Otherwise` if one is beyond 64 bits."""
+    """Return decimals as integers of their last place; `_ReadAgain` if one is beyond 64 bits."""
     wide = array.type.bit_width > 128
     array = array if wide else array.cast(pa.decimal128(array.type.precision, array.type.scale))
     words = array.type.bit_width // 64
@@ -167,7 +167,7 @@ def _unscaled(array: pa.Array) -> Array:
     raw = raw[array.offset : array.offset + len(array)]
     low = np.where(mask(array.is_null()), 0, raw[:, 0])
     if any((np.where(mask(array.is_null()), 0, raw[:, i]) != low >> 63).any() for i in range(1, words)):
-        raise _Otherwise
+        raise _ReadAgain
     return low
 
 
@@ -178,25 +178,25 @@ def storage(array: pa.Array) -> pa.Array:
     return array.cast(pa.large_string()) if is_text(array.type) else array
 
 
-def _decoded(array: pa.Array) -> pa.Array:
-    """Return a block of a dictionary as its values; another as it is."""
+def _dictionary_values(array: pa.Array) -> pa.Array:
+    """Return the values of a block of a dictionary; return any other block unchanged."""
     if not pa.types.is_dictionary(array.type):
         return array
     return storage(storage(array.dictionary).take(array.indices))
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type is one of Arrow's for text."""
+    """Return whether a type is one of Arrow's types for text."""
     return str(kind) in ("string", "large_string", "string_view")
 
 
-def named(kind: pa.DataType) -> str:
-    """Return a type's name without parameters; a type that Arrow lacks has its maker's name."""
+def type_name(kind: pa.DataType) -> str:
+    """Return a type's name without parameters, or an extension type's own name."""
     name = getattr(kind, "type_name", None) or getattr(kind, "extension_name", None)
     return str(name or re.split(r"[<(\[]", str(kind))[0])
 
 
-def _in_other_order(categories: pa.Array) -> bool:
+def _order_is_not_numeric(categories: pa.Array) -> bool:
     """Return whether categories are numbers whose declared order differs from their numeric order."""
     try:
         values = np.asarray(categories.drop_null().cast(pa.float64()))

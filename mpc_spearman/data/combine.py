@@ -28,14 +28,14 @@ _ADVICE = "say under duplicates how they become one (sum, mean, max, min or coun
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IdRows:
-    """Which rows of a table have the same id; ids are counted in the order in which they come first."""
+    """Which rows of a table have the same id; ids are numbered in the order of their first rows."""
 
     of_row: Rows  # the number of each row's id
     first_rows: Rows  # the first row of each id
 
     @classmethod
     def of(cls, first_copies: Rows) -> IdRows:
-        """Make groups from each row's first row with the same id."""
+        """Make groups of rows from the first row with the same id as each row."""
         first = first_copies == np.arange(len(first_copies))
         return cls((np.cumsum(first) - 1)[first_copies], np.flatnonzero(first))
 
@@ -46,7 +46,7 @@ class IdRows:
 
 
 def combine(numbers: Numbers, how: Combination | None, ids: IdRows, memory: Memory) -> Numbers:
-    """Make the cells of each id one; `Unusable` if that is not defined for the column.
+    """Combine the cells of each id into one; `Unusable` if that is not defined for the column.
 
     Without `how` the cells of an id that are not missing must be equal. Sums are exact: decimal numbers in
     floating point are added as the decimals that they were written as, and others are rounded once.
@@ -116,13 +116,13 @@ class _Cells:
     def sums(self) -> Array:
         """Return the sum of each id's cells, of decimals in their last place; 0 where all are missing."""
         if self.values.dtype.kind != "f":
-            sums = self._whole_sums(lambda cells: cells)
+            sums = self._sums_as_whole_numbers(lambda cells: cells)
             if sums is None:
                 raise Unusable("sums beyond 64 bits; use mean, or leave it out (exclude)")
             return sums
         places = self._decimal_places()
         if places is not None:
-            sums = self._whole_sums(lambda cells: np.rint(cells * 10.0**places).astype(np.int64))
+            sums = self._sums_as_whole_numbers(lambda cells: np.rint(cells * 10.0**places).astype(np.int64))
             if sums is not None:
                 return sums
         of_row, cells = self.ids.of_row[~self.missing], self.values[~self.missing]
@@ -136,8 +136,8 @@ class _Cells:
             raise Unusable("sums beyond the range of floating point") from None
         return sums
 
-    def _whole_sums(self, to_whole: Callable[[Array], Array]) -> Array | None:
-        """Add whole numbers that are made of the cells; return None if a sum may not fit 64 bits."""
+    def _sums_as_whole_numbers(self, to_whole: Callable[[Array], Array]) -> Array | None:
+        """Convert cells to whole numbers and add them by id; return None if a sum may not fit 64 bits."""
         kind: Any = np.uint64 if self.values.dtype == np.uint64 else np.int64
         sums, sizes = self._zeros(kind), self._zeros(np.float64)
         for of_row, cells in self._blocks():
@@ -147,7 +147,7 @@ class _Cells:
         return None if (sizes >= np.iinfo(kind).max * (1 - 2.0**-20)).any() else sums
 
     def _decimal_places(self) -> int | None:
-        """Return how many decimal places tell all numbers apart; None if that many are not reliable."""
+        """Return how many decimal places write every number exactly; None if floats are too imprecise."""
         places = 0
         for _, cells in self._blocks():
             largest = float(np.abs(cells).max(initial=0))

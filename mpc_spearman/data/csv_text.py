@@ -39,13 +39,13 @@ class CsvText:
         self._path, self._encoding, self._excel = path, dialect.encoding, None
         name = path.name.lower()
         self._zipped = name.endswith(".gz")
-        with self._opened() as file, _in_words(), suppress(UnicodeError):
+        with self._opened() as file, _restated_errors(), suppress(UnicodeError):
             start = codecs.getincrementaldecoder(dialect.encoding)().decode(file.read(64))
             self._excel = re.match('\ufeff?("?sep=(.)"?\r?\n)', start)  # Excel's own first line
         by_name = "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
         self.delimiter = dialect.delimiter or (self._excel[2] if self._excel else by_name)
         self.skip = 1 if self._excel else 0  # lines before the header
-        with self._opened() as file, _in_words():
+        with self._opened() as file, _restated_errors():
             text, head = self._text(file), b""
             while len(head) < BLOCK and (more := text.read(BLOCK - len(head))):
                 head += more
@@ -88,7 +88,7 @@ class CsvText:
             return "skip"
 
         names = [f"f{place}" for place in places]
-        with self._opened() as file, _in_words():
+        with self._opened() as file, _restated_errors():
             yield from pa_csv.open_csv(
                 self._text(file),
                 pa_csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK, use_threads=threads),
@@ -106,12 +106,12 @@ class CsvText:
     def _opened(self) -> BinaryIO:
         return cast(BinaryIO, gzip.open(self._path)) if self._zipped else self._path.open("rb")
 
-    def _text(self, file: BinaryIO) -> _Checked:
-        return _Checked(file, self._encoding, self.delimiter, self._excel[1] if self._excel else "")
+    def _text(self, file: BinaryIO) -> _CheckedBytes:
+        return _CheckedBytes(file, self._encoding, self.delimiter, self._excel[1] if self._excel else "")
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
+def _restated_errors() -> Iterator[None]:
     """Restate an error of Arrow or gzip in our own words, because theirs may quote the file."""
     try:
         yield
@@ -125,7 +125,7 @@ def _in_words() -> Iterator[None]:
         raise Unusable("it is not a complete gzip file") from None
 
 
-class _Checked:
+class _CheckedBytes:
     """A file's bytes in UTF-8, with quotes checked as they pass; a file object for pyarrow."""
 
     closed = False

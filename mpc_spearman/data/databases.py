@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mpc_spearman.config import Query
-from mpc_spearman.data.engine_errors import CONNECT_SECONDS, in_words
+from mpc_spearman.data.engine_errors import CONNECT_SECONDS, restated_errors
 from mpc_spearman.data.refusals import Unusable
 from mpc_spearman.files import private_folder, temporary_folder
 
@@ -42,7 +42,7 @@ Kind = Literal["", "numbers", "categories", "foreign"]
 
 
 class AnswerColumn(NamedTuple):
-    """A column of a query's answer: how an engine is asked for it, and what its cells then are."""
+    """A column of a query's answer: the SQL that asks for it, and the type of its cells."""
 
     name: str
     cells: str  # the SQL for them
@@ -59,11 +59,11 @@ class Database(ABC):
 
     @abstractmethod
     def columns(self, query: str) -> list[AnswerColumn]:
-        """Return the columns of a query's answer, without answering it."""
+        """Return the columns of a query's answer, without running the query."""
 
     @abstractmethod
     def batches(self, query: str) -> Iterator[pa.RecordBatch]:
-        """Answer a query, a batch of rows at a time."""
+        """Run a query; yield its answer, a batch of rows at a time."""
 
     def settings(self) -> tuple[str, ...]:
         """Return the session's settings that decide what a query's answer is."""
@@ -326,17 +326,17 @@ def connect(query: Query, memory: int) -> Iterator[Database]:
     name = {"": "duckdb", "sc": "spark"}.get(kind, kind.removesuffix("ql"))
     with ExitStack() as opened:
         database: Database
-        with in_words(name, "it cannot be reached"):
+        with restated_errors(name, "it cannot be reached"):
             if name == "duckdb":
                 database = _DuckDB(opened, place, memory)
             elif name == "sqlite":
                 database = _SQLite(opened, place)
             else:
                 database = (_Spark if name == "spark" else _PostgreSQL)(opened, address)
-        with in_words(name, "the query failed"):
+        with restated_errors(name, "the query failed"):
             yield database
 
 
 def quoted(text: str, mark: str = "'") -> str:
-    """Write text as SQL has it; with another mark, a name."""
+    """Quote text for SQL; with another mark, a name."""
     return mark + text.replace(mark, 2 * mark) + mark

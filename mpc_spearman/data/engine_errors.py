@@ -68,7 +68,7 @@ _PHRASES = {
 
 
 @contextmanager
-def in_words(engine: str, failure: str) -> Iterator[None]:
+def restated_errors(engine: str, failure: str) -> Iterator[None]:
     """Replace an engine's error by `Unusable` in our own words: its text may hold secrets."""
     try:
         yield

@@ -54,41 +54,41 @@ class Codes:
         return Decimal(self._notation.plain(pa.array([written]))[0].as_py())
 
     def unseen(self) -> list[str]:
-        """Return values listed beyond the default that occur in no column."""
+        """Return the values that the plan lists, beyond the default ones, and that no column has."""
         return [value for value in self._listed if value not in {*self.seen, *_BY_DEFAULT}]
 
     def near(self, values: npt.NDArray[Any]) -> bool:
-        """Return whether one of some numbers may be listed."""
+        """Return whether any of these numbers may be a listed value."""
         return bool(self._floats) and bool(np.isin(values, self._floats).any())
 
     def cells(self, text: pa.LargeStringArray, *, default: bool = True) -> Mask:
-        """Mark the cells, without space around them, that are empty or listed, by default or not."""
+        """Mark the stripped cells that are empty or listed, in the plan or, with `default`, by default."""
         listed = {form: value for form, value in self.texts.items() if default or value not in _BY_DEFAULT}
-        missing = self._among(text, {"": "", **listed})
+        missing = self._mark_listed(text, {"": "", **listed})
         if self._floats and (number := self._notation.matches(text) & ~missing).any():
             text_of = text.filter(pa.array(number))
             near = np.isin(np.asarray(self._notation.plain(text_of).cast(pa.float64())), self._floats)
             exact = {cell: self._exact(cell) for cell in text_of.filter(pa.array(near)).unique().to_pylist()}
-            missing |= self._among(
+            missing |= self._mark_listed(
                 text, {cell: self._numbers[code] for cell, code in exact.items() if code in self._numbers}
             )
         if self._times and matches(text, DAY_AND_TIME).any():
-            missing |= self._among(shortest(text), self._times)
+            missing |= self._mark_listed(shortest(text), self._times)
         return missing
 
-    def _among(self, text: pa.LargeStringArray, listed: Mapping[str, str]) -> Mask:
-        """Mark the cells that are one of some texts; note which listed values, by text, these are."""
+    def _mark_listed(self, text: pa.LargeStringArray, listed: Mapping[str, str]) -> Mask:
+        """Mark the cells whose text is a key of `listed`; note the listed values of these keys as seen."""
         among = mask(pc.is_in(text, value_set=pa.array([*listed], text.type)))
         if among.any():
             self.seen.update(listed[cell] for cell in text.filter(pa.array(among)).unique().to_pylist())
         return among
 
     def typed(self, array: pa.Array) -> Mask:
-        """Mark the cells of a column of numbers or dates that are listed."""
+        """Mark the cells of a column of numbers or dates that are listed values."""
         missing, kind = np.zeros(len(array), dtype=bool), array.type
         floats = array.to_numpy(zero_copy_only=False) if pa.types.is_floating(kind) else None
         for value in () if pa.types.is_boolean(kind) else self._listed:
-            for code in self._as(value, kind):
+            for code in self._converted(value, kind):
                 if (
                     floats is not None
                 ):  # Arrow compares no float16. NaN equals nothing, and is missing anyway.
@@ -99,8 +99,8 @@ class Codes:
                 missing |= equal
         return missing
 
-    def _as(self, value: str, kind: pa.DataType) -> list[pa.Scalar]:
-        """Return what a listed value is in a type; a day in a column of instants in UTC and in its zone."""
+    def _converted(self, value: str, kind: pa.DataType) -> list[pa.Scalar]:
+        """Convert a listed value to a type; a day becomes two instants, in UTC and in the column's zone."""
         exact = {written: f"{number:f}" for number, written in self._numbers.items()}
         times = {written: time for time, written in self._times.items()}
         written: Any = exact.get(value, times.get(value, value))
@@ -123,7 +123,7 @@ class Codes:
 
 
 def costs(missing: Mapping[str, npt.NDArray[np.uint8]], n: int) -> str:
-    """Say how many of n rows columns with missing values cost, and which to leave out to keep most rows.
+    """Say how many of n rows are lost to missing values, and which columns to leave out to keep most rows.
 
     `missing` has a bit for each row of the table: whether the column has no value there, and the row counts.
     """

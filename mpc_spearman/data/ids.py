@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from mpc_spearman.arrays import Mask, Memory, Rows, blocks
 from mpc_spearman.config.table_keys import Normalise
 from mpc_spearman.data.cells import buffers_of, keep_text, large_text
-from mpc_spearman.data.columns import is_text, named, storage
+from mpc_spearman.data.columns import is_text, storage, type_name
 from mpc_spearman.data.notation import mask
 from mpc_spearman.data.refusals import Unusable, at_rows, show
 from mpc_spearman.files import read_or_create_key
@@ -43,7 +43,7 @@ def id_text(
     blocks: Iterable[pa.Array], normalise: Sequence[Normalise], memory: Memory
 ) -> pa.LargeStringArray:
     """Turn a column of ids into text, "" where an id is missing."""
-    return _concatenated([_compact(_text_of(block, normalise), memory) for block in blocks], memory)
+    return _concatenated([_compact(_block_as_text(block, normalise), memory) for block in blocks], memory)
 
 
 def _compact(text: pa.LargeStringArray, memory: Memory) -> pa.LargeStringArray:
@@ -54,12 +54,12 @@ def _compact(text: pa.LargeStringArray, memory: Memory) -> pa.LargeStringArray:
     return large_text(memory.keep(ends.copy()), memory.keep(cells.copy()))
 
 
-def _text_of(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
+def _block_as_text(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringArray:
     array = storage(block)
     if pa.types.is_dictionary(array.type):
         array = storage(array.dictionary_decode())
     if not is_text(array.type):
-        array = _written(array)
+        array = _ids_as_text(array)
     try:  # Parquet's strings need not be what they are called
         text = array.cast(pa.large_binary()).cast(pa.large_string()).fill_null("")
     except pa.ArrowInvalid:
@@ -69,8 +69,8 @@ def _text_of(block: pa.Array, normalise: Sequence[Normalise]) -> pa.LargeStringA
     return text
 
 
-def _written(array: pa.Array) -> pa.Array:
-    """Return ids that are not text as text; `Unusable` if they are no ids."""
+def _ids_as_text(array: pa.Array) -> pa.Array:
+    """Turn a block of ids into text; `Unusable` if its type cannot be an id."""
     kind = array.type
     digits = pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0)
     if digits or pa.types.is_null(kind):
@@ -80,11 +80,11 @@ def _written(array: pa.Array) -> pa.Array:
         if pc.all(pc.equal(days.cast(kind), array)).as_py() in (True, None):
             return days.cast(pa.large_string())
     cast = "neither text, whole numbers nor dates: cast them to text or to int64"
-    raise Unusable(f"ids of type {named(kind)}, {cast}")
+    raise Unusable(f"ids of type {type_name(kind)}, {cast}")
 
 
 def _concatenated(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
-    """Return blocks of text as one, which may be in a file; empty the list meanwhile."""
+    """Join blocks of text into one, which may be in a file, and free each block once it is copied."""
     if len(texts) == 1:
         return texts[0]
     n, size = sum(map(len, texts)), sum(pc.sum(pc.binary_length(text)).as_py() or 0 for text in texts)
@@ -100,7 +100,7 @@ def _concatenated(texts: list[pa.LargeStringArray], memory: Memory) -> pa.LargeS
 
 
 def join(names: Sequence[str], columns: Sequence[pa.LargeStringArray], memory: Memory) -> pa.LargeStringArray:
-    """Make one id of the columns of each row.
+    """Join the columns of each row into one id.
 
     Of several, each is written after its length in bytes and a colon, ``4:Anna10:1990-01-31``, so that no two
     rows that differ in a column have the same id.
@@ -133,7 +133,7 @@ def take(ids: pa.LargeStringArray, rows: Rows, memory: Memory) -> pa.LargeString
 def repeated(ids: pa.LargeStringArray, memory: Memory) -> tuple[Mask, Mask]:
     """Mark the rows with a duplicate id: all copies, and all but the first of each."""
     later, copied = (memory.zeros((len(ids),), np.bool_) for _ in range(2))
-    for rows, places in _places(ids, memory):
+    for rows, places in _numbered_candidates(ids, memory):
         later[rows[1:]] = places[1:] <= np.maximum.accumulate(places)[:-1]  # a number that came before
         copied[rows] = (np.bincount(places) > 1)[places]
     return copied, later
@@ -144,20 +144,20 @@ def first_copies(ids: pa.LargeStringArray, memory: Memory) -> Rows:
     first = memory.zeros((len(ids),), np.int64)
     for part in blocks(len(ids), _AT_ONCE):
         first[part] = np.arange(part.start, part.stop)
-    for rows, places in _places(ids, memory):
+    for rows, places in _numbered_candidates(ids, memory):
         first[rows] = rows[np.unique(places, return_index=True)[1]][places]
     return first
 
 
-def _places(ids: pa.LargeStringArray, memory: Memory) -> Iterator[tuple[Rows, Rows]]:
-    """Yield rows among which are all with a duplicate id, and numbers that stand for their ids."""
-    for rows in _may_repeat(ids, memory):
+def _numbered_candidates(ids: pa.LargeStringArray, memory: Memory) -> Iterator[tuple[Rows, Rows]]:
+    """Yield the rows that may have a duplicate id, and a number for each one's id."""
+    for rows in _duplicate_candidates(ids, memory):
         # A dictionary lists values in the order in which they come first.
         yield rows, ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy()
 
 
-def _may_repeat(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
-    """Yield rows among which are all with a duplicate id; equal ids come together, and in their order.
+def _duplicate_candidates(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
+    """Yield, in parts, the rows that may have a duplicate id; rows with one id are in one part, in order.
 
     Of many ids a hash is sorted, in parts by its first bits; a dictionary of all would take 200 bytes an id.
     """
@@ -185,7 +185,7 @@ def _may_repeat(ids: pa.LargeStringArray, memory: Memory) -> Iterator[Rows]:
 
 
 def _hashed(ids: pa.LargeStringArray) -> npt.NDArray[np.uint64]:
-    """Return a hash of each id, 8 bytes of it at a time: to find what may be equal, for no secret."""
+    """Return a hash of each id, to find ids that may be equal; it hides nothing."""
     ends, cells = buffers_of(ids)
     padded = np.concatenate((cells, np.zeros(8, np.uint8)))
     words = np.ndarray((len(cells) + 1,), np.uint64, padded, strides=(1,))  # one begins at each byte
@@ -202,7 +202,7 @@ def _hashed(ids: pa.LargeStringArray) -> npt.NDArray[np.uint64]:
 
 
 def map_text(text: pa.LargeStringArray, change: Callable[[str], str]) -> pa.LargeStringArray:
-    """Change each text by a function of Python's.
+    """Apply a Python function to each text.
 
     Arrow has no case folding, and its normal forms differ from release to release.
     """
@@ -259,7 +259,7 @@ def id_help(ids: pa.LargeStringArray, common: pa.LargeStringArray | None = None)
 
 
 def _oddities(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
-    """Count the ids that may differ from others', by why, with the key of the plan that helps."""
+    """Count the ids that may differ from others', by reason; each reason names the key that helps."""
     nfc = map_text(ids, partial(normalize, "NFC"))
     fewer_digits = pc.and_(
         pc.match_substring_regex(ids, _NUMBER), pc.less(pc.binary_length(ids), most_digits)
@@ -278,7 +278,7 @@ def _oddities(ids: pa.LargeStringArray, most_digits: int) -> dict[str, int]:
 
 
 def alignment_tag(key_file: Path, ids: pa.LargeStringArray) -> str:
-    """Tag row ids, in whatever order they are, so that two results over the same rows can be recognised.
+    """Compute a tag of row ids, in any order, which is equal in results over the same rows.
 
     It is 64 hexadecimal digits: the `id_digest` of the ids in ascending order of their UTF-8 forms, under
     HMAC-SHA256 of a fixed label under the file's key (`read_or_create_key`). The key and the tag stay with

@@ -1,4 +1,4 @@
-"""Whether a table may have one row per person, and independent people, as every p-value assumes."""
+"""Signs that a table has several rows for one person, or people who are related: no p-value holds then."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class KeptRanks:
             raise OutputError(f"--keep-ranks: cannot write to {folder}: {error.strerror}") from None
 
     def ranks(self, table: Table, rank: Callable[..., Ranks], say: Callable[[str], None]) -> Ranks:
-        """Return a table's ranks as they were kept; otherwise have `rank` compute them, and keep them.
+        """Return a table's kept ranks; if there are none, have `rank` compute them, and keep these.
 
         `rank` gets a table, and the `matrix` to fill (`rank_columns`). `say` is called if kept ranks are
         used, or are damaged. `OutputError` if the folder cannot be written to.
@@ -65,7 +65,7 @@ class KeptRanks:
         return ranks if order is None else Ranks(reordered(ranks.matrix, np.argsort(order)), ranks.groups)
 
     def _digest(self, table: Table) -> str:
-        """Return 32 hexadecimal digits that differ where anything differs that the ranks depend on."""
+        """Return a digest, 32 hexadecimal digits, of everything that the ranks depend on."""
         content = {
             "version": __version__,
             "party": table.party,
@@ -108,7 +108,7 @@ class KeptRanks:
         rank: Callable[..., Ranks],
         say: Callable[[str], None],
     ) -> Ranks:
-        """Rank a table in a file in the folder `unfinished`, and then give the file its name."""
+        """Rank a table into a file in the folder `unfinished`, then move it to `file`."""
         part = unfinished / file.name
         opened = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         ranks = rank(table, matrix=mapped(opened, (len(table.columns), table.n), np.int32))
@@ -125,7 +125,7 @@ class KeptRanks:
 
 
 def _stamp(table: Path | Query | None) -> list[object]:
-    """Return where a table is and when its files were last written; of a query, what decides its answer.
+    """Return a table's place and the times of its files; for a query, its database, user and settings.
 
     Passwords are left out: another one gives the same table.
     """

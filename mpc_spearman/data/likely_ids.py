@@ -1,4 +1,4 @@
-"""Which column of a table seems to identify people, and what makes the ids of two tables equal, if anything.
+"""Which column of a table seems to hold ids, and which ``normalise`` makes the ids of two tables equal.
 
 For owners of tables alone; of ids nothing is said but how many there are and what form they have.
 """
@@ -82,7 +82,7 @@ class LikelyIds:
 
 @dataclass(frozen=True)
 class Match:
-    """What makes most ids of two tables equal."""
+    """The steps of ``normalise`` that make most ids of two tables equal, and how many become equal."""
 
     steps: tuple[Normalise, ...]
     common: int
@@ -131,7 +131,7 @@ def _distinct(cells: pa.ChunkedArray) -> int:
 
 
 def is_row_numbers(column: Numbers) -> bool:
-    """Return whether a column counts the rows from 0 or 1; of few rows it may do so by chance."""
+    """Return whether a column numbers the rows from 0 or 1; among few rows that may be chance."""
     n, values = len(column.values), column.values
     if column.kind != "whole numbers" or n < _FEW or values[0] not in (0, 1):
         return False
@@ -139,7 +139,7 @@ def is_row_numbers(column: Numbers) -> bool:
 
 
 def matching(first: LikelyIds, second: LikelyIds) -> tuple[LikelyIds, LikelyIds, Match]:
-    """Return the columns of ids of two tables that have most ids in common, and what makes them equal.
+    """Return the two id columns, one of each table, that have most ids in common, and their `Match`.
 
     Columns other than the likeliest are only tried if these have no id in common. If no column of a table is
     likely, a column has to share many values: ages may all be among ids 1 to 1000.
@@ -187,7 +187,7 @@ def _doubt(steps: Sequence[Normalise], first: LikelyIds, second: LikelyIds) -> s
 
 
 def why_none(first: LikelyIds, second: LikelyIds, names: tuple[str, str]) -> str:
-    """Say why two tables may have no id in common: what one has before all its ids, or the ids' forms."""
+    """Say why two tables may have no id in common: a prefix of all ids in one table, or different forms."""
     if without_ids := [name for ids, name in zip((first, second), names, strict=True) if not ids.name]:
         which = f"no column of {' and '.join(without_ids)} seems to hold ids"
         return f"{which}; write id: and the column that does, or id: [...] of several"

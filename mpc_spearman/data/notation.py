@@ -1,4 +1,4 @@
-"""How cells of text are written: numbers in several notations, dates, and what is to be converted first."""
+"""How cells of text are written: numbers in several notations, dates, percentages and amounts of money."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Notation:
     def converted(
         self, text: pa.LargeStringArray, how: Convert
     ) -> tuple[pa.LargeStringArray, Mask, set[str]]:
-        """Make plain numbers of percentages or amounts of money, ISO dates of others.
+        """Convert percentages and amounts of money to plain numbers, and other dates to ISO dates.
 
         Also return which cells are what `how` says, and the currencies.
         """
@@ -99,7 +99,7 @@ class Notation:
 
 
 def shortest(text: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Write days and times without what says nothing: a time of midnight, zeros at the end, their zone."""
+    """Shorten days and times: drop a time of midnight, trailing zeros and the zone."""
     for pattern, into in (
         (rf"^({_DATE})[T ]", r"\1 "),
         (rf"^({_DATE} [0-9:.]+){_ZONE}$", r"\1"),

@@ -41,7 +41,7 @@ class PartFile:
 
     @property
     def end(self) -> str:
-        """The ending of its name that tells its format."""
+        """The ending of its name, which gives its format."""
         name = self.path.name.lower()
         return next((end for end in CSV + PARQUET + ARROW if name.endswith(end)), "")
 

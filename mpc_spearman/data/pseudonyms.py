@@ -55,14 +55,14 @@ def ascending(values: NDArray[np.bytes_]) -> bool:
 
 
 def common(sets: Sequence[NDArray[np.bytes_]]) -> list[NDArray[np.bool_]]:
-    """Return, for each of several strictly ascending sets, which of its members are in all sets."""
+    """Mark, in each of several strictly ascending sets, the members that are in all sets."""
     in_all = sets[0]
     for pseudonyms in sets[1:]:
-        in_all = in_all[_among(in_all, pseudonyms)]
-    return [_among(pseudonyms, in_all) for pseudonyms in sets]
+        in_all = in_all[_mark_members(in_all, pseudonyms)]
+    return [_mark_members(pseudonyms, in_all) for pseudonyms in sets]
 
 
-def _among(values: NDArray[np.bytes_], members: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+def _mark_members(values: NDArray[np.bytes_], members: NDArray[np.bytes_]) -> NDArray[np.bool_]:
     places = np.searchsorted(members, values)
     present = places < len(members)
     present[present] = members[places[present]] == values[present]

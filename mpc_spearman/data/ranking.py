@@ -54,7 +54,7 @@ def rank_columns(
         matrix = memory.zeros((len(columns), columns[0].size if columns else 0), np.int32)
     if not matrix.size:
         raise ValueError("at least one column of one row is needed to rank")
-    groups, work = list[Groups](), _Work()
+    groups, work = list[Groups](), _Arrays()
     pending: deque[Future[Groups]] = deque()
 
     def take_first() -> None:
@@ -75,19 +75,19 @@ def rank_columns(
     return Ranks(matrix, tuple(groups))
 
 
-class _Work(threading.local):
-    """Arrays for each thread to work in: new memory for every column would take as long as its sort."""
+class _Arrays(threading.local):
+    """Working arrays, kept by each thread: new memory for every column would take as long as its sort."""
 
     places, _arrays = np.empty(0, np.uint32), np.empty((3, 0), np.uint64)
 
     def arrays(self, n: int) -> NDArray[np.uint64]:
-        """Return three arrays of n numbers: for codes, for the sort's keys, and for what is in between."""
+        """Return three arrays of n numbers: for codes, for the sort's keys, and one to spare."""
         if n > self._arrays.shape[1]:
             self._arrays, self.places = np.empty((3, n), np.uint64), np.arange(n, dtype=np.uint32)
         return self._arrays[:, :n]
 
 
-def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work, memory: Memory) -> Groups:
+def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Arrays, memory: Memory) -> Groups:
     """Write a column's x into `out`, (n,), 0 where it is masked; return its groups of equal values."""
     if column.dtype.kind not in "biuf" or column.dtype.itemsize > 8:
         raise ValueError("only boolean, integer and floating-point columns of up to 64 bits can be ranked")
@@ -97,7 +97,7 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work, memory
     values = np.ma.getdata(column)
     if values.size >= 2 * BUCKET:
         return _rank_in_buckets(out, values, missing, work, memory)
-    tally = _Tally(values.size if missing is None else values.size - int(missing.sum()))
+    tally = _GroupCounter(values.size if missing is None else values.size - int(missing.sum()))
     if missing is None:
         tally.add(_rank_at_once(out, values, work), values.size)
     else:
@@ -110,8 +110,8 @@ def _rank_into(out: NDArray[np.int32], column: NDArray[Any], work: _Work, memory
     return tally.groups(values.size)
 
 
-class _Tally:
-    """The groups of equal values of a column of so many present cells, counted bucket by bucket."""
+class _GroupCounter:
+    """Counts a column's groups of equal values bucket by bucket; `present` cells have a value."""
 
     def __init__(self, present: int) -> None:
         self.present, self._sizes, self._sums = present, Counter[int](), np.zeros(2)
@@ -137,16 +137,16 @@ class _Tally:
         self._sums += sizes @ square, sizes @ (square * x)
 
     def groups(self, n: int) -> Groups:
-        """Return the groups of all n rows, the others of which have no value."""
+        """Return the column's groups; those of its n rows that are not present have no value."""
         skewness = skewness_of(self.present, *map(float, self._sums)) if self.present else 0.0
         skewness *= math.sqrt(n / max(1, self.present))
         return Groups(tuple(sorted(self._sizes.items())), skewness, n - self.present)
 
 
 def _rank_at_once(
-    out: NDArray[np.int32], column: NDArray[Any], work: _Work, before: int = 0, n: int = 0
+    out: NDArray[np.int32], column: NDArray[Any], work: _Arrays, before: int = 0, n: int = 0
 ) -> NDArray[np.int64] | None:
-    """Write the x of some of n rows, all if it is 0, into `out`; `before` rows have lower values than these.
+    """Write the x of a bucket of a column of n rows (0: of a whole one) into `out`; `before` rows are lower.
 
     Return the sizes of the groups of equal values, from the lowest on; None if all values differ. Positions
     a … b-1 of the sorted column hold the ranks a+1 … b, whose doubled average is a+b+1: of a group of equal
@@ -155,7 +155,7 @@ def _rank_at_once(
     m = column.size
     lowest = 2 * before - (n or m)
     codes, keys, spare = work.arrays(m)
-    ordered = _ordered(column, work)  # in `codes`
+    ordered = _order_codes(column, work)  # in `codes`
     codes -= ordered.min().view(np.uint64)
     # Without the low bits that are 0 in all, whole numbers in floating point, and flags, can be counted.
     bits = int(np.bitwise_or.reduce(codes))
@@ -200,25 +200,25 @@ def _rank_in_buckets(
     out: NDArray[np.int32],
     column: NDArray[Any],
     missing: NDArray[np.bool_] | None,
-    work: _Work,
+    work: _Arrays,
     memory: Memory,
 ) -> Groups:
-    """Do what `_rank_into` does for a long column of which `missing` cells, if any, have no value."""
+    """Do what `_rank_into` does, for a long column; the cells marked in `missing`, if any, have no value."""
     n, parts = column.size, [*blocks(column.size, _BLOCK)]
-    cuts = _cuts(column, missing, work)
+    cuts = _bucket_starts(column, missing, work)
     bucket = memory.zeros((n,), np.uint8)  # of each row; the last one takes missing cells
     # The codes of each block in the order of their buckets, and where in it each bucket ends.
     arranged, ends = memory.zeros((n,), np.int64), np.empty((len(parts), len(cuts) + 2), np.int64)
     for part, end in zip(parts, ends, strict=True):
-        codes = _ordered(column[part], work)
-        of_row = _buckets(codes, cuts)
+        codes = _order_codes(column[part], work)
+        of_row = _bucket_of_each(codes, cuts)
         if missing is not None:
             of_row[missing[part]] = len(cuts) + 1
         bucket[part], end[:] = of_row, np.cumsum(np.bincount(of_row, minlength=len(end)))
         np.take(codes, np.argsort(of_row, kind="stable"), out=arranged[part], mode="clip")
     begins = np.hstack((np.zeros((len(parts), 1), np.int64), ends[:, :-1]))
     sizes = ends - begins
-    tally, before = _Tally(int(sizes[:, :-1].sum())), 0
+    tally, before = _GroupCounter(int(sizes[:, :-1].sum())), 0
     starts = np.array([part.start for part in parts])[:, None] + begins
     x_of = arranged.view(np.int32)  # the ranks of a bucket take the places of its codes
     for start, size in zip(starts.T, sizes.T, strict=True):
@@ -237,8 +237,10 @@ def _rank_in_buckets(
     return tally.groups(n)
 
 
-def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None, work: _Work) -> NDArray[np.int64]:
-    """Return the codes at which buckets begin, all but the first, ascending and different.
+def _bucket_starts(
+    column: NDArray[Any], missing: NDArray[np.bool_] | None, work: _Arrays
+) -> NDArray[np.int64]:
+    """Return the codes at which the second and later buckets begin, strictly ascending.
 
     A value that makes up more than a bucket gets a bucket of its own.
     """
@@ -248,14 +250,14 @@ def _cuts(column: NDArray[Any], missing: NDArray[np.bool_] | None, work: _Work) 
     rows = rows if missing is None else rows[~missing[rows]]
     if not len(rows):
         return np.empty(0, np.int64)
-    sample, count = np.sort(_ordered(column[rows], work)), min(_MOST_BUCKETS, -(-n // BUCKET))
+    sample, count = np.sort(_order_codes(column[rows], work)), min(_MOST_BUCKETS, -(-n // BUCKET))
     cuts = sample[np.arange(1, count) * len(sample) // count]
     heavy = cuts[1:][cuts[1:] == cuts[:-1]]
     return np.unique(np.concatenate((cuts, heavy[heavy < _LAST] + 1)))
 
 
-def _buckets(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return for each code how many cuts are not above it; with few cuts faster than a binary search."""
+def _bucket_of_each(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return each code's bucket: how many starts are not above it. With few, this beats a binary search."""
     buckets = np.zeros(codes.size, np.uint8)
     for part in blocks(codes.size, 1 << 15):  # small enough to stay in a cache
         for cut in cuts:
@@ -263,10 +265,10 @@ def _buckets(codes: NDArray[np.int64], cuts: NDArray[np.int64]) -> NDArray[np.ui
     return buckets
 
 
-def _ordered(column: NDArray[Any], work: _Work) -> NDArray[np.int64]:
-    """Return integers in the order of a column's values, equal for equal ones alone.
+def _order_codes(column: NDArray[Any], work: _Arrays) -> NDArray[np.int64]:
+    """Return an integer for each value, in the same order as the values; only equal values have equal ones.
 
-    They are in the thread's array of codes (`_Work`), until it is used again.
+    They are in the thread's array of codes (`_Arrays`), until it is used again.
     """
     codes, _, spare = work.arrays(column.size)
     ordered: NDArray[np.int64] = codes.view(np.int64)

@@ -59,7 +59,7 @@ class Groups:
 
     @property
     def outside(self) -> int:
-        """How many rows lie outside the largest group, or have a value if more have none; 0 if constant."""
+        """How many rows are outside the largest group; missing cells are a group. 0 if constant."""
         return self.n - max(self.how_many[-1][0], self.gaps) if self.count > 1 else 0
 
     @property
@@ -148,7 +148,7 @@ class Ranks:
         return inner_products(self.matrix, self.matrix, self.largest)
 
     def first(self, count: int) -> Ranks:
-        """Return the first so many features."""
+        """Return the first `count` features."""
         return self if count == self.m else Ranks(self.matrix[:count], self.groups[:count])
 
     def __repr__(self) -> str:

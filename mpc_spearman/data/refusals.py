@@ -14,13 +14,13 @@ class Unusable(Exception):
 
 
 def at_rows(rows: Array, noun: str, more: str = "") -> str:
-    """Say how many rows there are, given by their places or as a mask, and which is the first; "" if none."""
+    """Say how many rows there are, given as places or a mask, and which is the first; "" if none."""
     rows = np.flatnonzero(rows) if rows.dtype == bool else rows
     return f"{count_of(len(rows), noun)}{more}, the first in data row {rows[0] + 1}" if len(rows) else ""
 
 
 def count_of(count: int, noun: str) -> str:
-    """Say how many of a thing there are."""
+    """Write a count with its noun."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

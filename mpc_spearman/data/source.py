@@ -39,7 +39,7 @@ class Source(ABC):
         return
 
     def name(self, place: int) -> str:
-        """Return a column's name, in the form of accents and umlauts that plans have it in."""
+        """Return a column's name, with accents and umlauts in the form that plans use."""
         return normalize("NFC", str(self.names[place]))
 
     def codes_of(self, name: str) -> Codes:
@@ -74,7 +74,7 @@ class Source(ABC):
         return ColumnReader(name, blocks, self._keys, codes, self.memory, self.n).numbers()
 
     def feature(self, place: int) -> Numbers:
-        """Read a feature's values as they are ranked: one for each id if rows with one id become one."""
+        """Read a feature's values as they are ranked: one for each id, if the plan combines rows by id."""
         return self._combined(place, self.numbers(place))
 
     def _combined(self, place: int, cells: Numbers) -> Numbers:
@@ -83,7 +83,7 @@ class Source(ABC):
         return combine(cells, self._keys.combination(self.name(place)), self.same_ids, self.memory)
 
     def data_rows(self, rows: Rows) -> Rows:
-        """Return where rows are in the table: of rows that became one, the first."""
+        """Return the places of rows in the table; of rows combined by id, the first row's."""
         return rows if self.same_ids is None else self.same_ids.first_rows[rows]
 
     def look(self, place: int) -> Numbers:

@@ -98,7 +98,7 @@ class _InMemory(Source):
 
 
 def _arrow(table: Any) -> pa.Table:
-    """Take a table over into Arrow; if that fails, name the first column of a type that Arrow lacks."""
+    """Convert a table to Arrow; the error names the first column of a type that Arrow lacks."""
     try:
         return pa.table(table)
     except (pa.ArrowException, ValueError, TypeError) as error:  # whose text may quote the table
@@ -151,21 +151,21 @@ class CsvFiles(Source):
                 self._n += batch.num_rows
                 for place in places:
                     if place < width:
-                        self._take(place, batch.column(f"f{place}"))
+                        self._read_file(place, batch.column(f"f{place}"))
                     else:
                         value = pa.scalar(part.partition[str(self.names[place])], pa.large_string())
-                        self._take(place, pa.repeat(value, batch.num_rows))
+                        self._read_file(place, pa.repeat(value, batch.num_rows))
 
-    def _take(self, place: int, block: pa.LargeStringArray) -> None:
+    def _read_file(self, place: int, block: pa.LargeStringArray) -> None:
         if place in self._text:
             self._text[place].append(keep_text(block, self.memory))
         if place in self._cells:
             self._cells[place].add(block)
 
     def blocks(self, place: int) -> Iterable[pa.Array]:
-        """Give a column of text, once."""
+        """Return a column of text; only once."""
         return self._text.pop(place) or [pa.array([], pa.large_string())]
 
     def numbers(self, place: int) -> Numbers:
-        """Give a feature's values."""
+        """Return a feature's values."""
         return self._cells[place].numbers()

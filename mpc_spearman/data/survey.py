@@ -1,4 +1,4 @@
-"""What each column of a table holds, how its cells are written, and what prevents its use.
+"""Finds out what each column of a table holds, how its cells are written, and why it cannot be used.
 
 For the table's owner alone, because cells are quoted.
 """
@@ -47,7 +47,7 @@ _NO_NUMBERS = Numbers(np.empty(0), np.empty(0, dtype=bool), "")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Column:
-    """What one column holds, and how a plan has it read."""
+    """What one column holds, and which keys of a plan read it."""
 
     name: str
     numbers: Numbers = _NO_NUMBERS
@@ -82,11 +82,11 @@ class Survey:
 
     @property
     def features(self) -> int:
-        """How many features a run would make of them."""
+        """How many features a run would make of the columns."""
         return sum(max(1, column.flags) for column in self.used_columns)
 
     def differing(self, same_ids: IdRows) -> list[str]:
-        """Return the used columns that differ among rows with the same id."""
+        """Return the used columns whose values differ between rows with the same id."""
 
         def differs(column: Column) -> bool:
             try:
@@ -99,9 +99,9 @@ class Survey:
 
 
 def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
-    """See what each column of a table holds, before there is a plan for it."""
+    """Find out what each column of a table holds, before there is a plan."""
     try:
-        source, csv = _opened(table)
+        source, csv = _open_table(table)
         if not source.n:
             raise Unusable("it has no rows")
         places = {source.name(place): place for place, name in enumerate(source.names) if str(name).strip()}
@@ -116,14 +116,14 @@ def survey(table: Path, tick: Tick = lambda done, of: None) -> Survey:
         columns[name] = _column(name, cells[name], texts.get(name), Csv(**csv))
     ids = likely_ids({name: column.numbers for name, column in columns.items()}, cells)
     every_column = [
-        column if name == ids.name else _useful(_as_flags(column, cells[name]))
+        column if name == ids.name else _advise_exclusion(_as_flags(column, cells[name]))
         for name, column in columns.items()
     ]
     return Survey(table, source.n, csv, ids, tuple(every_column))
 
 
-def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
-    """Open and read a table; if it is CSV of another kind than its name says, by the first that fits.
+def _open_table(table: Path) -> tuple[Source, dict[str, Any]]:
+    """Open and read a table; of several dialects of CSV, try the usual one first.
 
     Also return how it is written, as keys of ``csv``.
     """
@@ -140,7 +140,7 @@ def _opened(table: Path) -> tuple[Source, dict[str, Any]]:
 
 
 def _dialects(table: Path) -> Iterator[dict[str, Any]]:
-    """Yield ways in which a CSV file may be written, the usual one first."""
+    """Yield dialects in which a CSV file may be written, the usual one first."""
     start = b""
     if table.is_file():
         with table.open("rb") as file:
@@ -155,7 +155,7 @@ def _dialects(table: Path) -> Iterator[dict[str, Any]]:
 
 def _column(name: str, cells: pa.ChunkedArray, text: _Text | None, csv: Csv) -> Column:
     """Return what a column holds, read as most of its cells are written."""
-    way = None if text is None else _way(text, csv)
+    way = None if text is None else _conversion(text, csv)
     convert, words = way or (None, {})
     column = Column(name, convert=convert, words=words)
     try:
@@ -179,7 +179,7 @@ def _keys(name: str, csv: Csv, convert: Convert | None, words: Collection[str]) 
 
 
 def _as_flags(column: Column, cells: pa.ChunkedArray) -> Column:
-    """Return a column of text with few values as one whose categories become flags, if they can.
+    """Return a column of text with few values as one whose categories become flags, if that is possible.
 
     Not one with a word such as "none", which can be a category or stand for a missing value.
     """
@@ -194,8 +194,8 @@ def _as_flags(column: Column, cells: pa.ChunkedArray) -> Column:
     return replace(column, numbers=numbers, problem="", flags=len(flags.categories_of))
 
 
-def _useful(column: Column) -> Column:
-    """Mark a column that says nothing: of one value, of which a run only warns, or of row numbers."""
+def _advise_exclusion(column: Column) -> Column:
+    """Advise against a column with one value, of which a run only warns, or with row numbers."""
     if column.problem or column.flags:
         return column
     problem, values = "", column.numbers.values[~column.numbers.missing]
@@ -235,7 +235,7 @@ class _Text:
         return replace(self, cells=self.cells.take(pa.array(places)), rows=self.rows[places])
 
     def contains(self, mark: str) -> bool:
-        """Return whether a mark is in some cell."""
+        """Return whether any cell contains a mark."""
         return bool(pc.any(pc.match_substring(self.cells, mark)).as_py())
 
     def ways(self, csv: Csv) -> Iterator[tuple[Convert | None, Mask]]:
@@ -251,8 +251,8 @@ class _Text:
                 yield how, fits
 
 
-def _way(text: _Text, csv: Csv) -> tuple[Convert | None, dict[str, int]] | None:
-    """Return how a column's cells become values, and the few words among them; None if most are no values.
+def _conversion(text: _Text, csv: Csv) -> tuple[Convert | None, dict[str, int]] | None:
+    """Return how a column's cells are converted, and the few that are words; None if most cannot be read.
 
     Of two ways, as with the 1st of February or the 2nd of January, none is chosen.
     """
@@ -285,7 +285,7 @@ def _notation(texts: Collection[_Text]) -> dict[str, Any]:
         for text in marked:  # all others are read alike in all notations
             # Where nothing separates thousands, the decimal mark must not be one that may.
             groups = mark and matches(text.cells, f"[0-9]{Notation(csv).mark}[0-9]{{3}}").any()
-            if way := _way(text, csv if groups else Csv(decimal=csv.decimal)):
+            if way := _conversion(text, csv if groups else Csv(decimal=csv.decimal)):
                 words_of[text] = way[1]
         if mark in (",", "."):
             reversed_marks, point = Csv(thousands=csv.decimal, decimal=mark), Csv(decimal=mark)

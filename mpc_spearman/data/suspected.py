@@ -27,7 +27,7 @@ _FEW, _BLOCK, _SAMPLE = 3, 1 << 18, 1 << 12
 
 
 def suspected(values: Array, missing: Mask, kind: pa.DataType | None) -> list[tuple[str, int]]:
-    """Return values of a column that may be codes, as a plan would list them, and how many cells have each.
+    """Return the values of a column that may be codes, as a plan would list them, with their counts of cells.
 
     `kind` is the type of Arrow that whole numbers stand for, if they are no numbers.
     """
@@ -59,7 +59,7 @@ def _codes(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> li
 
     @cache
     def text(place: int) -> str:  # of few values only: it takes long
-        return _written(values[place], kind)
+        return _as_listed(values[place], kind)
 
     for order in ([*range(len(values))], [*range(len(values))][::-1]):
         numbers = [float(values[i]) for i in order]
@@ -79,8 +79,8 @@ def _codes(values: Array, counts: Array, n: int, kind: pa.DataType | None) -> li
     return [(text(i), int(counts[i])) for i in sorted(codes)]
 
 
-def _written(value: Any, kind: pa.DataType | None) -> str:
-    """Write a value as a plan would list it."""
+def _as_listed(value: Any, kind: pa.DataType | None) -> str:
+    """Write a value as a plan lists it."""
     if kind is None:
         return f"{value:.15g}"
     if pa.types.is_decimal(kind):

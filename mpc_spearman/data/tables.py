@@ -57,7 +57,7 @@ Tick = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedColumn:
-    """A feature or covariate of a table, and the column of the source that it is made of."""
+    """A feature or covariate of a table, and the column of the source that it comes from."""
 
     name: str
     place: int  # in the source
@@ -121,7 +121,9 @@ class Table:
         same_ids = self.source.same_ids
         changed = len(values) != (self.source.n if same_ids is None else same_ids.count)
         if self.rows is not None and not changed:
-            values, missing = (_taken(cells, self.rows, self.source.memory) for cells in (values, missing))
+            values, missing = (
+                _take_rows(cells, self.rows, self.source.memory) for cells in (values, missing)
+            )
         has_gaps = bool(missing.any())
         if changed or (has_gaps and not self.middle):
             raise TableError(
@@ -150,7 +152,7 @@ class Table:
         return replace(self, ids=row_ids.take(self.ids, rows, self.source.memory), rows=chosen)
 
     def rows_in(self, whole: Table) -> Rows:
-        """Return the places of these rows in the table that they are rows of."""
+        """Return the places of this table's rows in `whole`, of which this table is a part."""
         if self.rows is None or whole.rows is None:
             return np.arange(self.n) if self.rows is None else self.rows
         return np.searchsorted(whole.rows, self.rows)
@@ -183,12 +185,12 @@ def read_table(
     takes more than ``memory`` is in unnamed files in ``TMPDIR``. `tick` is called before each column.
     """
     name = str(table) if isinstance(table, (Path, Query)) else "the table"
-    with _in_words(party, name):
+    with _table_errors(party, name):
         source = open_source(table, keys, rows, whole=whole)
         id_places, places = choose(source.names, keys, source.hint, adjust)
         source.prepare(id_places, places)
-        ids, with_id, cautions = _ids(source, id_places, keys, normalise)
-        columns, complete, notes = _examined(source, places, keys, adjust, with_id, fewest, tick)
+        ids, with_id, cautions = _read_ids(source, id_places, keys, normalise)
+        columns, complete, notes = _read_columns(source, places, keys, adjust, with_id, fewest, tick)
         cautions += notes
         if unnamed := without_names(source.names):
             cautions.append(unnamed)
@@ -210,7 +212,7 @@ def read_table(
 
 
 @contextmanager
-def _in_words(party: str, name: str) -> Iterator[None]:
+def _table_errors(party: str, name: str) -> Iterator[None]:
     """Restate an error as one that names a party and its table."""
     try:
         yield
@@ -228,7 +230,7 @@ def _in_words(party: str, name: str) -> Iterator[None]:
     raise TableError(f"{party}: {name}: {problem}")
 
 
-def _examined(
+def _read_columns(
     source: Source,
     places: Sequence[int],
     keys: TableKeys,
@@ -237,7 +239,7 @@ def _examined(
     fewest: int,
     tick: Tick,
 ) -> tuple[list[RankedColumn], Mask, list[str]]:
-    """Read columns; return what becomes of them, which rows are used, and what their owner should know.
+    """Read columns; return the features and covariates, a mask of the rows in use, and notes for the owner.
 
     After the columns themselves come the flags of their missing values.
     """
@@ -293,10 +295,10 @@ def _examined(
     names = sorted(column.name for column in ranked)
     if twice := [name for name, following in pairwise(names) if name == following]:
         raise Unusable(f"two columns would have the name {show(twice[0])}; exclude or rename one of them")
-    return ranked, complete, [*_cost_of(gaps, int(with_id.sum()), incomplete), *cautions, *notes]
+    return ranked, complete, [*_gap_notes(gaps, int(with_id.sum()), incomplete), *cautions, *notes]
 
 
-def _taken(column: npt.NDArray[Any], rows: Rows, memory: Memory) -> npt.NDArray[Any]:
+def _take_rows(column: npt.NDArray[Any], rows: Rows, memory: Memory) -> npt.NDArray[Any]:
     """Take some rows of a column that may be in a file."""
     taken = memory.zeros((len(rows),), column.dtype.type)
     for part in blocks(len(rows), _AT_ONCE):
@@ -304,7 +306,7 @@ def _taken(column: npt.NDArray[Any], rows: Rows, memory: Memory) -> npt.NDArray[
     return taken
 
 
-def _cost_of(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int) -> list[str]:
+def _gap_notes(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int) -> list[str]:
     if not gaps or incomplete:
         return [costs(gaps, n)] if gaps else []
     most = max(int(np.unpackbits(bits).sum()) for bits in gaps.values())
@@ -312,10 +314,10 @@ def _cost_of(gaps: Mapping[str, npt.NDArray[np.uint8]], n: int, incomplete: int)
     return [f"missing cells of {listed([*gaps])} are put in the middle of the ranks, {share}"]
 
 
-def _ids(
+def _read_ids(
     source: Source, places: Sequence[int], keys: TableKeys, normalise: Sequence[Normalise]
 ) -> tuple[pa.LargeStringArray, Mask, list[str]]:
-    """Read the ids; return also which rows can be used by their ids, and what becomes of the others.
+    """Read the ids; return them, a mask of the rows whose ids can be used, and notes about the other rows.
 
     Under ``duplicates: {...}`` these are rows made of all with one id.
     """

@@ -102,7 +102,7 @@ class TypedFiles(Source):
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Refuse a file that Arrow cannot read, without its words: they may quote the file."""
+        """Refuse a file that Arrow cannot read, without Arrow's message, which may quote the file."""
         try:
             yield
         except (pa.ArrowException, ValueError, OSError) as error:
