@@ -1,4 +1,4 @@
-"""The last steps: the data parties send the coordinator their costs, and all sign what has happened."""
+"""The last steps: the data parties send the coordinator their costs, and all parties sign the record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mpc_spearman.wire.meter import COLUMNS, FORWARDED, PHASES, cost_phases
 
 @step("account")
 def account(run: Run) -> pd.DataFrame:
-    """Send this party's costs to the coordinator; return them, at the coordinator everybody's.
+    """Send this party's costs to the coordinator; return them, or at the coordinator all parties' costs.
 
     The columns are ``meter.COLUMNS``. Costs are without this exchange and the farewell after it.
     """

@@ -1,4 +1,4 @@
-"""The steps in which parties check that their tables fit: sizes, and the same rows in the same order."""
+"""The steps in which parties check that their tables fit: sizes, same rows, same order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAY_OUT = {
 
 @step("agree")
 def agree(run: Run, table: Table | None = None) -> Shapes:
-    """Exchange the number of rows and features; check every bound and rule that depends on them alone.
+    """Exchange the numbers of rows and features; check every bound and rule that depends only on them.
 
     `AlignmentError` for different numbers of rows, `BoundError` if the arithmetic would not be exact or the
     result not fit one message, `PlanError` if ``top`` asks for as many features as there are.

@@ -1,4 +1,4 @@
-"""The steps that keep an owner's ledger: a run starts, is charged, and perhaps fails.
+"""The steps that write an owner's ledger: when a run starts, is charged, and fails.
 
 The plan decides what the ledger counts.
 """
@@ -43,7 +43,7 @@ def partner_losses(plan: Plan, roster: Roster) -> dict[str, PartnerLoss]:
 
 
 def ledger_state(plan: Plan, name: str) -> tuple[str, MpcSpearmanError | None]:
-    """Return a sentence on where an owner's ledger is and what its partners have used; and an error, or None.
+    """Describe an owner's ledger: its file, and what partners have used; also return an error, or None.
 
     It is the error with which the ledger would refuse a run of the plan.
     """
@@ -90,19 +90,19 @@ def start(run: Run, table: Table) -> None:
         for peer in run.roster.peers
     }
     ledger = Ledger(path)
-    ledger.start(_entry(run, table, losses), run.approval)
+    ledger.start(_ledger_entry(run, table, losses), run.approval)
     run.notes.ledger = ledger
 
 
 @step("protect")
 def charge(run: Run, table: Table) -> None:
-    """Write the run into the owner's ledger, or refuse it because of what a partner learnt in earlier runs.
+    """Write the run's loss into the owner's ledger, or refuse the run because of losses in earlier runs.
 
     This is the last step before anything computed from an owner's columns is sent. The entry is then on the
     disk, and is never removed; only `end` may take the charge back.
     """
     if run.notes.ledger is not None:
-        entry = _entry(run, table, partner_losses(run.plan, run.roster))
+        entry = _ledger_entry(run, table, partner_losses(run.plan, run.roster))
         remarks = run.notes.ledger.charge(entry, _policy(run).lifetime, run.approval)
         run.notes.charged = True
         for remark in remarks:
@@ -110,7 +110,7 @@ def charge(run: Run, table: Table) -> None:
 
 
 def end(run: Run, error: BaseException) -> None:
-    """Write into the owner's ledger, if the run is in it, how it failed. Raises nothing.
+    """Write how the run failed into the owner's ledger, if the run is there. Raises nothing.
 
     A charge is taken back if nothing was sent that depends on the rows of the run, except their number. A
     process that is killed writes nothing, so that its run stays charged.
@@ -125,7 +125,7 @@ def end(run: Run, error: BaseException) -> None:
         party=party,
         phase=phase,
         rows=run.notes.common,
-        taken_back=run.notes.charged and not _row_dependent_sent(run),
+        taken_back=run.notes.charged and not _rows_affected_a_message(run),
     )
     try:
         run.notes.ledger.end(entry)
@@ -133,7 +133,7 @@ def end(run: Run, error: BaseException) -> None:
         run.say(f"the ledger does not say how this run ended: {problem}")
 
 
-def _row_dependent_sent(run: Run) -> bool:
+def _rows_affected_a_message(run: Run) -> bool:
     """Return whether this party has sent a message that depends on which rows the run has.
 
     An owner's term, or ciphertext, does, and so do descriptions of columns if the coordinator computes exact
@@ -150,7 +150,7 @@ def _policy(run: Run) -> Policy:
     return run.plan.owner(run.roster.me.name).policy
 
 
-def _entry(run: Run, table: Table, losses: dict[str, PartnerLoss]) -> ChargedRun:
+def _ledger_entry(run: Run, table: Table, losses: dict[str, PartnerLoss]) -> ChargedRun:
     return ChargedRun(
         party=run.roster.me.name,
         plan=run.plan.digest().hex(),

@@ -31,7 +31,7 @@ _NAMED = 10
 def encode(
     run: Run, table: Table, ranks: Ranks, stated: Statements, shapes: Shapes
 ) -> tuple[Contribution, Factors]:
-    """Return the vectors that a data party contributes, and the factors that keep them within its statements.
+    """Return a data party's vectors, and the factors that keep these within what it states.
 
     The factors are for the owner alone.
     """
@@ -46,7 +46,7 @@ def encode(
 
 
 def _cautions(features: Sequence[str], factors: Factors, left_out: Floats) -> Iterator[str]:
-    """Yield warnings about columns that factors weaken, and about columns of which a share is left out."""
+    """Yield warnings about columns that factors weaken, and about columns that are partly left out."""
     weaker = _list_shares("{name} by {share:.0%}", features, 1 - factors.columns)
     if not weaker and 1 - factors.sum > _NOTICED:
         weaker = f"means over all columns by {1 - factors.sum:.0%}"

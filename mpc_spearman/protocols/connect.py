@@ -1,4 +1,4 @@
-"""The step in which each two parties agree on a key, which only parties of the same plan and version share.
+"""The step in which each pair of parties agrees on a key. It fails if their plans or versions differ.
 
 1. Everyone sends everyone its HELLO: an X25519 public key and 32 random bytes, all fresh.
 2. The run id is a hash of everyone's random bytes in order of numbers: no party chooses it alone, and

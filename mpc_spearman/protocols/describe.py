@@ -41,7 +41,7 @@ _POSSIBLE = {
 
 @step("describe")
 def describe(run: Run, table: Table, ranks: Ranks, stated: Statements, factors: Factors) -> None:
-    """Send the coordinator what the level allows it to know about the columns."""
+    """Send the coordinator the description of this party's columns that the level provides for."""
     coordinator = run.roster.coordinator
     fields = VIEW.fields(run.plan.terms, Kind.DESCRIPTION, run.roster.me.role, coordinator.role)
     if fields is not None:
@@ -51,7 +51,7 @@ def describe(run: Run, table: Table, ranks: Ranks, stated: Statements, factors: 
 
 
 def _description(table: Table, ranks: Ranks, stated: Statements, factors: Factors) -> dict[str, Any]:
-    """Return all that a message can say about columns, by field; ranks are of the rows of the run."""
+    """Return all descriptions of columns that a message can hold, by field; ranks are of the run's rows."""
     return {
         "names": table.features,
         "nominal": table.nominal_columns,
@@ -75,14 +75,14 @@ def _description(table: Table, ranks: Ranks, stated: Statements, factors: Factor
 
 @step("describe")
 def receive_descriptions(run: Run, shapes: Shapes) -> Shapes:
-    """Receive the descriptions that all data parties send at this level; return the shapes with them."""
+    """Receive all data parties' descriptions, if the level has any; return the shapes with them."""
     sources = tuple(receive_description(run, source, shapes) for source in run.roster.sources)
     target = receive_description(run, run.roster.target, shapes)
     return replace(shapes, descriptions=Descriptions(sources, target))
 
 
 def receive_description(run: Run, owner: Party, shapes: Shapes) -> Description:
-    """Receive one data party's description; `ProtocolViolation` if no columns have it."""
+    """Receive one data party's description; `ProtocolViolation` if no columns can have it."""
     if VIEW.fields(run.plan.terms, Kind.DESCRIPTION, owner.role, run.roster.me.role) is None:
         return Description()
     n, sizes = shapes.n, {"m_source": shapes.features_of(owner)}

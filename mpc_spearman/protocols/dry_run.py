@@ -26,7 +26,7 @@ from mpc_spearman.statistics.columns import Floats
 
 @dataclass(frozen=True)
 class DryRun:
-    """What one owner can know before a run: the errors that would stop it, and the noise in its results.
+    """What an owner can know before a run: the errors that would stop the run, and the noise in its results.
 
     The noise `foreseen` is None if results would be exact; `refusals` are errors of its policy, and of the
     bounds on sizes.
@@ -119,7 +119,7 @@ _FEW = 10
 
 
 def _exact_cautions(plan: Plan, table: Table, ranks: Ranks) -> list[str]:
-    """Warn of columns whose numbers describe few rows, where somebody gets them without noise."""
+    """Warn of columns whose numbers describe few rows, if a party gets these numbers without noise."""
     exact, on_inputs = plan.results.precision == "exact", plan.owner(table.party).noise == "inputs"
     if (level_of(plan).owners_add or on_inputs) and not exact:
         return []

@@ -102,10 +102,10 @@ def write_rows(run: Run, aligned: Table, result: Result) -> Result:
 
 
 def _common(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Send pseudonyms, ascending, (n, 16), to the coordinator; return which of them it marks as common."""
+    """Send ascending pseudonyms, (n, 16), to the coordinator; return which of them it marks as common."""
     coordinator, links, n = run.roster.coordinator, run.links, len(offered)
     policy = run.plan.owner(run.roster.me.name).policy
-    offer = _Offer(n, policy.min_rows or 0, policy.max_ids, policy.max_unmatched)
+    offer = _PseudonymOffer(n, policy.min_rows or 0, policy.max_ids, policy.max_unmatched)
     links.send(coordinator, Kind.OFFER, {name: np.array([value]) for name, value in vars(offer).items()})
     for start in range(0, n, BLOCK_IDS):
         block = offered[start : start + BLOCK_IDS]
@@ -119,7 +119,7 @@ def _common(run: Run, offered: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class _Offer:
+class _PseudonymOffer:
     """The number of a data party's pseudonyms, and its limits; sent before the pseudonyms."""
 
     ids: int
@@ -130,7 +130,7 @@ class _Offer:
 
 @step("intersect")
 def match(run: Run) -> None:
-    """Match the data parties' pseudonyms, and send each party which of its pseudonyms are common to all.
+    """Match the data parties' pseudonyms; send each party which of its pseudonyms all parties have.
 
     Nobody is answered before the overlap satisfies the owners' policies and the plan. `AlignmentError` if
     fewer ids are in common than a run needs, `DisclosureError` if a party offers too many ids, or too few are
@@ -147,9 +147,9 @@ def match(run: Run) -> None:
         run.links.send(owner, Kind.COMMON, {"common": bitmap.tobytes()}, sizes={"packed": len(bitmap)})
 
 
-def _receive_offer(run: Run, owner: Party) -> _Offer:
+def _receive_offer(run: Run, owner: Party) -> _PseudonymOffer:
     values = {name: array[0].item() for name, array in run.links.receive(owner, Kind.OFFER).items()}
-    offer = _Offer(**values)
+    offer = _PseudonymOffer(**values)
     if not (
         1 <= offer.ids <= MAX_IDS
         and min(offer.min_rows, offer.max_ids) >= 0
@@ -171,7 +171,7 @@ def _receive_pseudonyms(run: Run, owner: Party, n: int) -> NDArray[np.bytes_]:
     return pseudonyms
 
 
-def _check_sizes(offers: dict[Party, _Offer]) -> None:
+def _check_sizes(offers: dict[Party, _PseudonymOffer]) -> None:
     """Apply each owner's ``policy.max_ids`` to all others, before any list is read."""
     for owner, peer in permutations(offers, 2):
         limits, ids = offers[owner], offers[peer].ids
@@ -181,7 +181,7 @@ def _check_sizes(offers: dict[Party, _Offer]) -> None:
             )
 
 
-def _check_overlap(offers: dict[Party, _Offer], n: int) -> None:
+def _check_overlap(offers: dict[Party, _PseudonymOffer], n: int) -> None:
     """Apply every rule on the number of common rows, before anyone learns which rows they are."""
     if n < MIN_ROWS:
         have = "1 id" if n == 1 else f"{n or 'no'} ids"

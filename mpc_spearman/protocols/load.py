@@ -36,7 +36,7 @@ _FEW_CELLS = 1_000_000
 
 @dataclass(frozen=True)
 class Tables:
-    """A party's table with all its rows, and its table of the rows of a run, as far as these are known."""
+    """A party's whole table, and the part of it that has the rows of the run, as far as these are known."""
 
     whole: Table
     of_run: Table
@@ -49,7 +49,7 @@ class Tables:
 def own_tables(
     plan: Plan, name: str, frame: ArrowTable | None = None, tick: Tick = lambda done, of: None
 ) -> Tables:
-    """Read and check the table of data party `name`: `frame`, or the plan's file or query.
+    """Read and check a data party's table: `frame`, or the plan's file or query.
 
     Statements come from the whole table. So of a table of which a run uses the first `rows`, the others are
     read as well; not if nothing is stated of them, as without noise. `tick` is as for `read_table`.
@@ -92,7 +92,7 @@ def own_tables(
 
 
 def value_factors(plan: Plan, table: Table) -> NDArray[np.float64]:
-    """Return how many times a vector's range is stated since a value shows in others as well, (m,).
+    """Return the factor, (m,), of each feature's stated range that allows for a value in several features.
 
     It matters with ``privacy.unit: value``, where two people exchange one column's values. Two flags of a
     column change: √2 covers both. If one of the two values is missing, a feature that says so changes as well
@@ -142,7 +142,7 @@ def load(run: Run, frame: ArrowTable | None) -> Tables:
 
 
 def many_ids(plan: Plan, name: str, ids: int) -> list[str]:
-    """Warn of more ids than this owner itself would take, since others refuse them once all have met."""
+    """Warn of more ids than this owner's own limit: a partner with the same limit would refuse them."""
     most = plan.owner(name).policy.max_ids
     if plan.alignment != "intersect" or ids <= most:
         return []
@@ -153,7 +153,7 @@ def many_ids(plan: Plan, name: str, ids: int) -> list[str]:
 
 
 def tag(run: Run, table: Table) -> None:
-    """Tag the target's rows for merging, if it has an `alignment_key`."""
+    """Compute the tag of the target's rows that merging compares, if the target has an `alignment_key`."""
     me = run.plan.party(run.roster.me.name)
     if isinstance(me, TargetParty) and me.alignment_key is not None:
         run.notes.alignment = alignment_tag(me.alignment_key, table.ids)
@@ -161,7 +161,7 @@ def tag(run: Run, table: Table) -> None:
 
 @step("rank")
 def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
-    """Rank a party's own columns (paper: rank vectors), and compute what it states about them.
+    """Rank a party's own columns (paper: rank vectors), and compute its statements about them.
 
     Returns ranks of the rows of the run, or their residuals (`own_vectors`). Statements are of the whole
     table; without noise of the rows of the run.
@@ -187,7 +187,7 @@ def rank(run: Run, tables: Tables) -> tuple[Ranks, Statements]:
 
 
 def own_vectors(plan: Plan, tables: Tables, ranks_of: Callable[[Table], Ranks]) -> tuple[Ranks, Statements]:
-    """Return ranks of the rows of a run, adjusted for covariates, and what is stated about them.
+    """Return the ranks of the run's rows, adjusted for covariates, and the statements about them.
 
     Where a run can use other rows than all, ranks are adjusted in the whole table. Without noise they are
     adjusted in the rows of the run, as all else is of these. `TableError` names features that covariates

@@ -1,4 +1,4 @@
-"""The step that protects results: owners state the scales from which the noise is computed.
+"""The step in which owners state the scales from which the noise is computed.
 
 The level computes the scales and draws the noise.
 """
@@ -96,7 +96,7 @@ def state(
 def _fields(
     run: Run, shapes: Shapes, stated: Statements, contribution: Contribution
 ) -> Mapping[str, NDArray[Any]]:
-    """Return this party's statements by field of the message."""
+    """Return this party's statements, by the names of the message's fields."""
     me, level = run.roster.me, level_of(run.plan)
     fields: dict[str, NDArray[Any]] = {"defined": np.array([stated.defined])}
     if not level.noisy:
@@ -110,7 +110,7 @@ def _fields(
 
 
 def _scales(run: Run, owner: Party, name: str, statements: Mapping[str, Any], shapes: Shapes) -> Scales:
-    """Return the scales that an owner states in a field of ranges.
+    """Return the scales that an owner states in field `name`.
 
     `ProtocolViolation` if they are impossibly small: the noise would be too small.
     """

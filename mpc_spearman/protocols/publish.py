@@ -23,7 +23,7 @@ from mpc_spearman.wire.messages import encode
 
 @step("publish")
 def publish(run: Run, numbers: Numbers, shapes: Shapes) -> None:
-    """Send each data party the results that ``results`` grants it, and no others (paper, step 4).
+    """Send each data party the results that ``results`` grants it, and nothing else (paper, step 4).
 
     The target gets the rows of all sources, a source its own rows, and results over all sources as they are.
     """
@@ -56,7 +56,7 @@ def publish(run: Run, numbers: Numbers, shapes: Shapes) -> None:
 
 @step("publish")
 def receive_result(run: Run, contribution: Contribution, shapes: Shapes) -> Mapping[str, Any]:
-    """Return the numbers that the coordinator passes on, if any, without this party's own noise."""
+    """Return the numbers that the coordinator passes on, if any, after subtracting this party's own noise."""
     coordinator, me = run.roster.coordinator, run.roster.me
     fields, sizes = VIEW.fields(run.plan.terms, Kind.RESULT, coordinator.role, me.role), shapes.sizes(me)
     if fields is None:

@@ -43,7 +43,7 @@ from mpc_spearman.statistics.rank_ranges import own_correlations
 
 
 def run_data_party(run: Run, frame: pa.Table | None) -> Result:
-    """Parties A and B: rank columns, put them hidden into the computation, and receive the result."""
+    """Parties A and B: rank columns, contribute them to the private computation, and receive the result."""
     tables = load(run, frame)
     connect(run)
     start(run, tables.of_run)
@@ -69,7 +69,7 @@ def run_data_party(run: Run, frame: pa.Table | None) -> Result:
 
 
 def run_coordinator(run: Run) -> Result:
-    """Party C: open, conclude, and pass on what ``results`` grants."""
+    """Party C: open the computation's result, conclude, and pass on what ``results`` grants."""
     if run.plan.results.strongest is not None:
         check_installed()
     connect(run)
@@ -121,7 +121,7 @@ def _data_party_result(
 
 
 def _result(run: Run, n: int, numbers: Mapping[str, Any], labels: Labels, warnings: Sequence[str]) -> Result:
-    """Return a party's result, with its costs and warnings; the coordinator's has everybody's costs."""
+    """Return a party's result, with costs and warnings; the coordinator's has all parties' costs."""
     me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
     findings = _findings(run, Copy(plan, me.name, me.role.value, n), numbers, labels)
     sentences = [*notes.cautions, *warnings, *findings.cautions()]
@@ -132,5 +132,5 @@ def _result(run: Run, n: int, numbers: Mapping[str, Any], labels: Labels, warnin
 
 @step("publish")
 def _findings(run: Run, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
-    """Return what follows from a party's numbers: tests, intervals, ranges of ranks."""
+    """Derive tests, intervals and ranges of ranks from a party's numbers."""
     return findings_of(copy.plan, copy.role).of(copy, numbers, labels)
