@@ -1,4 +1,4 @@
-"""What an engine computes, and its inputs: vectors, and sizes and bounds that all parties know.
+"""What an engine computes, from the parties' vectors, and from sizes and bounds that all parties know.
 
 Every data party contributes vectors of integers, all of the same length. An engine offers three operations on
 them, between each source, the target and the coordinator:
@@ -82,7 +82,7 @@ class Contribution:
     last: NDArray[np.bool_] | None = None
 
     def added_in(self, computation: Computation, source: Party) -> NDArray[np.int64] | None:
-        """Return this party's noise in one source's session, if nothing is summed."""
+        """Return this party's noise in one source's session; it has one where sources are not summed."""
         vectors = computation.source_vectors
         if self.added is None or len(self.added) == vectors[source]:
             return self.added

@@ -1,4 +1,4 @@
-"""What engines need to open differences: rows in a secret order, and exact sums of their squares."""
+"""What engines need to open differences: a secret order of rows, and exact sums of squared differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Squares:
 
     @property
     def total(self) -> np.ndarray:
-        """Python int, (m_A, m_B); for pairs without a sum -1 - Q, where Q is of clipped differences."""
+        """The sums, Python int (m_A, m_B). An impossible pair has -1 - Q, with Q from clipped differences."""
         return np.where(self._impossible, -1 - self._sums, self._sums)
 
     def add_basis(self, opened: np.ndarray) -> None:
@@ -68,7 +68,7 @@ class Squares:
         self._add(_squares(opened).reshape(shape), _squares(opened.astype(np.float64)).reshape(shape))
 
     def _add(self, low: np.ndarray, rounded: np.ndarray) -> None:
-        """Add sums, int64 modulo 2^64, that are near `rounded`."""
+        """Add exact sums: `low` has them modulo 2^64, int64, and `rounded` about, as float64."""
         turns = np.rint((rounded - low) * 2.0**-64).astype(np.int64)
         self._sums += low.astype(object) + (turns.astype(object) << 64)
 

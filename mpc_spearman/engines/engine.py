@@ -1,4 +1,4 @@
-"""The contract of an engine, which does the private computation for roles and levels that know no engine."""
+"""The contract of an engine, which runs the private computation. Roles and levels know only the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical correlations: which ones count, and what they are without the bias of chance and noise.
+"""Canonical correlations: which of them exceed chance, and their size without the bias of chance and noise.
 
 λ is a singular value of the k_A × k_B products of whitened columns. Even the largest of many such products is
 far from 0 by chance: the limits are those of random matrices.
@@ -29,7 +29,7 @@ def largest_by_chance(directions: Directions) -> Floats:
 
 
 def without_bias(singular: Floats, directions: Directions) -> Floats:
-    """Estimate the canonical correlation behind a singular value that counts; at most 1.
+    """Estimate the canonical correlation behind a singular value that exceeds chance; at most 1.
 
     A true correlation ρ and the chance and noise of its direction make λ² = (ρ²·b_B + a_B)(ρ²·b_A + a_A)/ρ²,
     where a_X = k_X·v and b_X = 1 - k_X/(n - 1) (Benaych-Georges and Nadakuditi, Journal of Multivariate

@@ -1,4 +1,4 @@
-"""What tests of coefficients know about a column's ties: a class, and the skewness of its ranks.
+"""What tests of coefficients are given about a column's ties: a class, and the skewness of its ranks.
 
 Its owner computes both from the ranks alone. Tests and intervals need nothing else: for a flag even the sizes
 of its two groups follow.
@@ -36,12 +36,12 @@ class Ties(IntEnum):
 
     @property
     def word(self) -> str:
-        """Its name for people and in files."""
+        """The class's name for people and in files."""
         return self.name.lower().replace("_", " ")
 
     @classmethod
     def named(cls, word: str) -> Ties:
-        """Read `word` back; `ValueError` if it is none."""
+        """Return the class with this `word`; `ValueError` if there is none."""
         try:
             return cls[word.upper().replace(" ", "_")]
         except KeyError:
@@ -50,7 +50,7 @@ class Ties(IntEnum):
 
 @dataclass(frozen=True)
 class Columns:
-    """What tests know of one side's columns, each array of shape (m,), or (m, 1) as `rows`.
+    """What tests are given about one side's columns; arrays are (m,), or (m, 1) in `rows`.
 
     `ties` has values of `Ties`, of the cells that are not missing. `skewness` is the third standardised
     moment of the scores: 0 without ties, positive where the larger of two groups is below. `gaps` is the
@@ -68,7 +68,7 @@ class Columns:
     def of(cls, ranks: Ranks) -> Columns:
         """Describe the columns of an owner by their ranks."""
         classes = [
-            _class(groups.tie_term_among_present, flag, groups.n - groups.gaps)
+            _tie_class(groups.tie_term_among_present, flag, groups.n - groups.gaps)
             for groups, flag in zip(ranks.groups, ranks.two_values, strict=True)
         ]
         return cls(np.array(classes, dtype=np.int64), ranks.skewness, ranks.gaps)
@@ -96,12 +96,12 @@ class Columns:
 
 
 def ties(tie_terms: Sequence[int], two_values: Sequence[bool], n: int) -> Ints:
-    """Class of each column, a value of `Ties`, by its tie term T and by whether it has two values."""
-    classes = [_class(int(term), flag, n) for term, flag in zip(tie_terms, two_values, strict=True)]
+    """Return the class of each column, a value of `Ties`, by its tie term T and whether it has two values."""
+    classes = [_tie_class(int(term), flag, n) for term, flag in zip(tie_terms, two_values, strict=True)]
     return np.array(classes, dtype=np.int64)
 
 
-def _class(tie_term: int, two_values: bool, n: int) -> Ties:
+def _tie_class(tie_term: int, two_values: bool, n: int) -> Ties:
     full = total(n)
     if tie_term == full:
         return Ties.CONSTANT

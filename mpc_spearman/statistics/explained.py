@@ -25,7 +25,7 @@ _HALVINGS = 40
 
 @dataclass(frozen=True)
 class Directions:
-    """What tests know of the products of a source's directions with the target's; all arrays broadcast.
+    """What tests are given about products of a source's directions with the target's; all arrays broadcast.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Directions:
 
     @property
     def added_by_noise(self) -> Floats:
-        """What noise adds on average to the sum of all squared directions."""
+        """The mean of what noise adds to the sum of all squared products."""
         return np.asarray(self.k * self.k_target * np.square(self.noise))
 
     @property
@@ -75,7 +75,7 @@ class Directions:
 def counted_rows(
     n: int, gaps: Floats | float, fitted: Ints | int, unequal: Floats | float, k: Ints
 ) -> Floats:
-    """Return how many of n rows tests count, (n·(1 - π) - fitted)/unequal; NaN if too few for k.
+    """Return the number of rows that tests use, (n·(1 - π) - fitted)/unequal; NaN if too few for k.
 
     π, the share `gaps`, is the smaller of both sides' largest shares of missing cells. In at most that share
     of the rows both sides lack values, and such rows tell nothing. If there are fewer, tests are

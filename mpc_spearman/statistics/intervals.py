@@ -85,7 +85,7 @@ def selected_intervals(
 
 
 def bound_on_all(rho: Floats, pairs: Pairs, confidence: float, tests: int) -> tuple[float, int]:
-    """Return X such that all |ρ| are at most X with probability `confidence`, and of how many pairs it holds.
+    """Return a bound X on all |ρ| with probability `confidence`, and for how many pairs it holds.
 
     X is the largest |end| of all intervals at level 1 - α/m (Bonferroni; m is `tests`), for the pairs that
     have an interval. NaN and 0 if none has.

@@ -17,14 +17,14 @@ from mpc_spearman.statistics.columns import Floats, Ints
 
 
 def by_squares(strength: Strength, estimator: Estimator, *, noisy: bool) -> bool:
-    """Return whether strengths are root mean squares: a mean of noisy |ρ| would add noise up."""
+    """Return whether strengths are root mean squares, since in a mean of noisy |ρ| noise adds up."""
     return noisy and strength == "mean_abs" and estimator != "paper"
 
 
 def from_noisy(
     rho: Floats, noise: Floats, n: int, strength: Strength, estimator: Estimator
 ) -> tuple[Floats, Ints, Floats]:
-    """Compute strengths of coefficients with noise, how many each is over, and the values that rank them.
+    """Compute strengths from noisy coefficients, how many each averages, and the values that rank features.
 
     Arguments as of `mean_squares` and `estimators.strengths`; everything returned is (m_B,).
     """
@@ -47,7 +47,7 @@ def mean_squares(rho: Floats, noise: Floats, n: int) -> Floats:
 
 
 def root_mean_squares(squares: Floats) -> Floats:
-    """Return the root mean square that belongs to each U; 0 where U is below 0."""
+    """Return the square root of each U; 0 where U is below 0."""
     return np.sqrt(np.maximum(squares, 0.0))
 
 

@@ -33,12 +33,12 @@ class Side:
 
     @property
     def categories(self) -> int:
-        """How many categories it has; one flag stands for two."""
+        """How many categories the column has; a single flag stands for two."""
         return max(2, len(self.columns.ties))
 
     @property
     def weights(self) -> Floats:
-        """√(1 − p) of each flag; 1 of a column that is alone."""
+        """The weight √(1 − p) of each flag; 1 for a single flag or a column with an order."""
         return np.sqrt(1 - self._shares) if len(self._shares) > 1 else np.ones(1)
 
     @property
@@ -50,7 +50,7 @@ class Side:
 
     @property
     def _shares(self) -> Floats:
-        """Which share of the rows with a value has each category; they may be known roughly."""
+        """The share of each category among rows with a value; it may be approximate."""
         present = self.columns.skewness * np.sqrt(1 - self.columns.gaps)
         shares = upper_share(np.broadcast_to(present, self.columns.ties.shape))
         return np.asarray(shares / shares.sum())

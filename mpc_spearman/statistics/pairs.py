@@ -1,4 +1,4 @@
-"""What tests and intervals of coefficients know of each pair of columns, besides the coefficient."""
+"""What tests and intervals of coefficients are given about each pair of columns, besides the coefficient."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Pairs:
 
     @property
     def counted_rows(self) -> Floats:
-        """How many of n rows tests count: (n·(1 - min(π_x, π_y)) - k)/(h_x·h_y).
+        """The number of rows that tests use: (n·(1 - min(π_x, π_y)) - k)/(h_x·h_y).
 
         π is a share of gaps: at most so many rows have no value in both columns, and these rows tell nothing.
         If fewer lack both, tests are conservative. After an adjustment k powers of covariates are fitted, and

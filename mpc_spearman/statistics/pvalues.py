@@ -1,4 +1,4 @@
-"""p-values and q-values of coefficients, from what is published beside them.
+"""p-values and q-values of coefficients, from published numbers alone.
 
 The hypothesis is independence: given the two columns, all n! ways of pairing their values are equally likely.
 Which test a pair gets, and why: docs/statistics.md, "p-values".
@@ -61,7 +61,7 @@ def _pearson3(z: Floats, skew: Floats) -> Floats:
 
 
 def _two_flags(rho: Floats, a: Floats, b: Floats, n: int) -> Floats:
-    """Exact p-values of pairs of flags, 1-d, from how many rows have the upper value.
+    """Compute exact p-values of pairs of flags, from the numbers of rows `a` and `b` with the upper value.
 
     If a rows have it in one column, b in the other and k in both, S = n (n k - a b); k is hypergeometric if
     the columns are independent. Both tails count if their |S| is at least as large.

@@ -34,7 +34,7 @@ def detectable(n: int, tests: int = 1, noise: float = 0.0) -> float:
 
 
 def weakened(ranges: Floats, n: int) -> Flags:
-    """Say which columns a choice of n rows from a table may often weaken, from their stated ranges alone.
+    """Flag the columns that a choice of n rows from a table may often weaken, by their stated ranges.
 
     `ranges` are in ranges of a column without ties, and stated up to 1.21 times as large as they are in the
     whole table (docs/guarantee.md, "Other rows than all"). That of a flag which a share p of the rows has is
@@ -56,7 +56,7 @@ def largest(flags: Columns, n: int) -> Floats:
 
 
 def auc(rho: Floats, flags: Columns, n: int) -> Floats:
-    """How often a row with the upper value of a flag has the larger value of a column without ties.
+    """Estimate how often a row with a flag's upper value has the larger value of a column without ties.
 
     1/2 + S/(2 (N - T)) with T of the flag, which is 1/2 + rho/(2 `largest`): the area under the curve of the
     column as a classifier of the flag.

@@ -41,7 +41,7 @@ def reference(
     strength: Strength = "mean",
     order: Order = "descending",
 ) -> Reference:
-    """Rank correlations and ranking computed openly on all parties' tables together.
+    """Compute rank correlations and the ranking without privacy, on all parties' tables together.
 
     `source` has a table for each party, with rows aligned with the target's; no table has ids. The other
     arguments are as in the plan.

@@ -1,4 +1,4 @@
-"""The sentences in ``Result.warnings``: what a reader must know before trusting a number.
+"""The warnings in ``Result.warnings``: what a reader must know before trusting a number.
 
 Each function returns at most one warning, unless it says otherwise; one about several columns has a sentence
 with their number, and a line for each. `party` owns the columns `features`; n counts rows. Sentences name
@@ -42,17 +42,17 @@ _JOINT = (
 )
 
 
-def _listed(sentence: str, items: Sequence[str]) -> list[str]:
-    """One warning about any number of columns: the sentence, and below it a line about each."""
+def _warn_of_each(sentence: str, items: Sequence[str]) -> list[str]:
+    """Return a warning with a sentence and a line for each item, or none if there are no items."""
     return ["\n".join((sentence, *items))] if items else []
 
 
-def _counted(flags: Flags, sentence: str) -> list[str]:
-    """One warning that begins with how many flags are set, of how many; none if none is."""
+def _warn_of_count(flags: Flags, sentence: str) -> list[str]:
+    """Return a warning that begins with how many of the flags are set, or none if no flag is."""
     return [f"{int(flags.sum())} of {flags.size} {sentence}"] if flags.any() else []
 
 
-def _number(count: int, noun: str) -> str:
+def _count_of(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -63,8 +63,10 @@ def ties(party: str, features: Sequence[str], tie_terms: Sequence[int], n: int) 
         for feature, term in zip(features, tie_terms, strict=True)
         if term
     ]
-    columns = _number(len(lines), "column")
-    return _listed(f"ties in {columns} of {party}, which eq. 2 (estimator: paper) counts as agreement", lines)
+    columns = _count_of(len(lines), "column")
+    return _warn_of_each(
+        f"ties in {columns} of {party}, which eq. 2 (estimator: paper) counts as agreement", lines
+    )
 
 
 def constants(party: str, features: Sequence[str], flags: Sequence[bool], estimator: Estimator) -> list[str]:
@@ -73,8 +75,8 @@ def constants(party: str, features: Sequence[str], flags: Sequence[bool], estima
     if estimator == "paper":
         consequence = "and the numbers of eq. 2 (estimator: paper) mean nothing"
     names = [feature for feature, constant in zip(features, flags, strict=True) if constant]
-    return _listed(
-        f"{_number(len(names), 'constant column')} of {party}: a constant has no rank correlation, "
+    return _warn_of_each(
+        f"{_count_of(len(names), 'constant column')} of {party}: a constant has no rank correlation, "
         f"{consequence}",
         names,
     )
@@ -90,7 +92,7 @@ def cancellations(features: Sequence[str], mu: Floats, mean_abs: Floats) -> list
         for feature, mean, size in zip(features, mu.tolist(), mean_abs.tolist(), strict=True)
         if size >= NOTEWORTHY and abs(mean) < CANCELLED * size
     ]
-    return _listed(
+    return _warn_of_each(
         f"in {len(lines)} of {len(features)} features coefficients of opposite signs largely cancel in the "
         "mean",
         lines,
@@ -123,7 +125,7 @@ def eq2(features: Sequence[str], corrected: Floats, paper: Floats, order: Order)
 
 
 def _minus(number: str) -> str:
-    """Give a number a proper minus sign, as the report has elsewhere."""
+    """Replace a hyphen before a number by a minus sign."""
     return f"−{number[1:]}" if number.startswith("-") else number
 
 
@@ -138,12 +140,12 @@ def pvalues(pairs: Pairs) -> list[str]:
     if pairs.estimator != "paper":
         missing = "a constant column has no rank correlation to test"
     return [
-        *_counted(~testable, f"p-values are missing: {missing}"),
-        *_counted(
+        *_warn_of_count(~testable, f"p-values are missing: {missing}"),
+        *_warn_of_count(
             too_skewed, "p-values are missing: ties skew both columns so much that no approximation holds"
         ),
-        *_counted(approximate & (skew > SKEWED), "p-values are rough: ties skew both columns"),
-        *_counted(
+        *_warn_of_count(approximate & (skew > SKEWED), "p-values are rough: ties skew both columns"),
+        *_warn_of_count(
             approximate & (n < FEW_ROWS), f"p-values are approximations, which are poor for {n:,} rows"
         ),
     ]
@@ -157,8 +159,8 @@ def noise(numbers: str, ratio: float) -> list[str]:
 
 def weakened(columns: Sequence[str]) -> list[str]:
     """Name the columns, as party and feature, that the choice of the run's rows may have weakened."""
-    return _listed(
-        f"{_number(len(columns), 'column')} may be weakened: of so few rows a random choice may have rare "
+    return _warn_of_each(
+        f"{_count_of(len(columns), 'column')} may be weakened: of so few rows a random choice may have rare "
         "values more rarely than was stated of the whole table. Results about them may be nearer to 0, and "
         "their coefficients have no confidence interval",
         columns,
@@ -176,7 +178,7 @@ def chosen(noun: str, k: int | None, of: int) -> list[str]:
 
 def fewer_directions(sources: Sequence[str]) -> list[str]:
     """Say which sources have fewer directions than columns; `sources` are lines."""
-    return _listed(
+    return _warn_of_each(
         "fewer directions are used than a source has columns: the others repeat these, as one flag of each "
         "column without an order does, or are constant; with noise also those that nearly repeat these, or "
         "differ in so few rows that noise could not hide these",
@@ -199,17 +201,19 @@ def explained(spreads: Floats, sources: int, numbers: str = "R²") -> list[str]:
 
 def gaps(too_many: Flags) -> list[str]:
     """Say how many tests have no p-value because both sides may lack values in nearly all rows."""
-    return _counted(too_many, "tests have no p-value: too few rows have values, in columns of either side")
+    return _warn_of_count(
+        too_many, "tests have no p-value: too few rows have values, in columns of either side"
+    )
 
 
 def uneven(missing: Flags) -> list[str]:
     """Say how many tests have no p-value because single rows have too much weight."""
     why = "a few rows have so much weight, for example if a value is rare, that none would be right"
-    return _counted(missing, f"tests have no p-value: {why}")
+    return _warn_of_count(missing, f"tests have no p-value: {why}")
 
 
 def impossible(counts: Ints, expected: int, constant: int) -> list[str]:
-    """Say that a value was opened that ranks cannot give.
+    """Say that an opened value cannot come from ranks.
 
     `counts` has how many coefficients each strength averages: `expected`, and 0 for `constant` columns.
     """
@@ -240,7 +244,7 @@ def order_note(resolution: float, top: int | None) -> list[str]:
 
 
 def k_note(defined: int, columns: int) -> list[str]:
-    """Say how many source columns strengths average, if some are constant."""
+    """Say over how many source columns strengths average, if some are constant."""
     if defined == columns > 1:
         return []
     effect = "each is this one's coefficient" if defined == 1 else "constant ones are left out"

@@ -1,4 +1,4 @@
-"""Best guesses of true values beside noisy ones, by empirical Bayes; never in their place.
+"""Best guesses of true values, by empirical Bayes: shown beside the noisy values, never in their place.
 
 The largest of many noisy numbers owes its size mostly to noise. With m ≥ `FEWEST` numbers their true values
 are taken as draws from a mixture of normals with mean 0, one of them a point at 0, whose weights are
@@ -39,15 +39,15 @@ def best_guesses(values: Floats, variance: Floats | float) -> Floats:
             guesses[defined] = np.clip(r * np.maximum(0.0, 1 - v / r**2), -1, 1)
         return guesses
     t = _VARIANCES * float(np.median(v))
-    weights = _weights(*_some(r, v), t)
+    weights = _weights(*_representatives(r, v), t)
     posterior = weights * _likelihood(r, v, t)
     expected = r * (posterior * (t / (t + v[:, None]))).sum(axis=1) / posterior.sum(axis=1)
     guesses[defined] = np.clip(expected, -1, 1)
     return guesses
 
 
-def _some(r: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return at most `_MOST` numbers with their variances, and for how many each counts."""
+def _representatives(r: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return at most `_MOST` of the numbers, their variances, and how many numbers each stands for."""
     if r.size <= _MOST:
         return r, v, np.ones(r.size)
     order = np.argsort(-np.square(r) / v)

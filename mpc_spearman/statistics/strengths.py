@@ -17,7 +17,7 @@ from mpc_spearman.statistics.columns import Floats
 
 
 def mean_length(ranks: Ranks, strength: Strength, estimator: Estimator) -> float:
-    """Return how much a mean over a source's columns varies by chance, from 0 to 1.
+    """Return the length, 0 to 1, of a mean over a source's columns: how much it varies by chance.
 
     Times 1/sqrt(n - 1) that is the standard deviation, over all ways of pairing the source's rows with a
     target column, of the mean of its coefficients: for ``mean`` the length of the mean of the columns' unit
@@ -57,7 +57,7 @@ def strength_errors(norms: Sequence[float], rows: Sequence[Floats]) -> Floats:
 
 
 def by_chance(strength: Strength, n: int) -> float:
-    """Return the mean of a strength of unrelated columns: 0, or that of |ρ| for ``mean_abs``."""
+    """Return the expected strength of unrelated columns: 0, or for ``mean_abs`` the mean of |ρ|."""
     return 0.0 if strength == "mean" else math.sqrt(2 / math.pi / (n - 1))
 
 

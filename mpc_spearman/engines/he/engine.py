@@ -1,4 +1,4 @@
-"""The homomorphic-encryption protocol for the roles: the paper's, literally or faster.
+"""The homomorphic-encryption protocol: the paper's steps, literally or in a faster form.
 
 The coordinator makes a key pair and sends the public key to source and target. If products are summed, all
 sources encrypt under one key. Otherwise each source's session has its own key, and runs the one-source
@@ -62,7 +62,7 @@ def prepare(run: Run, computation: Computation) -> Opening:
 
 
 def key_groups(run: Run, computation: Computation) -> list[Sources]:
-    """Return the sources of each key that this party has: all together if products are summed."""
+    """Return the groups of sources that share a key of this party: one group if products are summed."""
     return [run.roster.sources] if computation.summed else [(source,) for source in run.roster.sessions]
 
 
@@ -72,7 +72,7 @@ def noisy_sources(computation: Computation, sources: Sources) -> Sources:
 
 
 def sizes(computation: Computation, sources: Sources) -> Sizes:
-    """Return the public numbers that the layout of ciphertexts follows from; the same at all parties.
+    """Return the public numbers that decide how ciphertexts are laid out; the same at all parties.
 
     The rows of sources with one key are put end to end, and the target's vectors repeat for each.
     """
@@ -118,7 +118,7 @@ def receive_key(run: Run, computation: Computation, sources: Sources) -> PublicK
 
 
 def _prepare_key(run: Run, key: PublicKey) -> None:
-    """Set how many threads a key may use, and note its caution for the result."""
+    """Set how many threads a key may use, and add the key's caution to the run's notes."""
     key.threads = run.threads
     if key.caution and key.caution not in run.notes.cautions:
         run.notes.cautions.append(key.caution)
@@ -256,7 +256,7 @@ def _residue_symbols(key: PublicKey) -> dict[str, int]:
 
 
 def _messages(key: PublicKey, kind: Kind, count: int) -> Iterator[tuple[slice, dict[str, int], int]]:
-    """Yield which of `count` ciphertexts a message holds, the sizes of its fields, and of a ciphertext."""
+    """Yield for each message which of `count` ciphertexts it holds, its fields' sizes, and a ciphertext's."""
     lengths = {"ciphertext_bytes": key.ciphertext_bytes, "result_bytes": key.result_ciphertext_bytes}
     size = lengths["ciphertext_bytes" if kind is Kind.CIPHERTEXT else "result_bytes"]
     for batch in blocks(count, max(1, MESSAGE_BYTES // size)):

@@ -148,29 +148,29 @@ class PublicKey(StaysHere, ABC):
 
     @abstractmethod
     def residues(self, values: Integers) -> list[int]:
-        """Encode integers of the form of the inner products, (m_source, m_target), as `product_residues`.
+        """Encode integers, (m_source, m_target) as inner products, as `product_residues` residues.
 
         Residues add up modulo `modulus` as the integers do, whatever the sums are on the way.
         """
 
     def _rows_of_differences(self) -> int:
-        """Return how many rows a block has at differences."""
+        """Return how many rows a block has when differences are computed."""
         ciphertexts = max(1, min(_BLOCK, MESSAGE_BYTES // self.ciphertext_bytes))
         return self.slots * max(1, ciphertexts // self.sizes.m_source)
 
     def chunks(self, vectors: Integers) -> list[Integers]:
-        """Cut vectors into what a ciphertext holds at differences, vector by vector."""
+        """Cut each vector into chunks, each of which one ciphertext holds when differences are computed."""
         return [vector[chunk] for vector in vectors for chunk in blocks(len(vector), self.slots)]
 
     def pairs_of_chunks(self, pairs: Pairs, rows: int) -> Iterator[tuple[int | None, int]]:
-        """Yield, for each chunk of each pair of vectors, the places among `chunks` of vectors of `rows`."""
+        """Yield, for each chunk of each pair of vectors of `rows`, the two places in `chunks`."""
         count = -(-rows // self.slots)
         for p, q in pairs:
             for chunk in range(count):
                 yield None if p is None else p * count + chunk, q * count + chunk
 
     def checked(self, encrypted: Iterable[Block]) -> Iterator[Block]:
-        """Yield blocks whose integers of the target's are within their bounds; else raise `BoundError`."""
+        """Yield blocks, after checking that the target's integers are within their bounds (`BoundError`)."""
         bounds, spent = self.sizes.bounds, np.zeros(self.sizes.m_target, dtype=object)
         for ciphertexts, y in encrypted:
             check(y, bounds.target, "a value of the target's")

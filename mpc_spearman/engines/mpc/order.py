@@ -1,4 +1,4 @@
-"""Comparison: the order of sums of inner products, or which are the k greatest, and nothing else.
+"""Comparison: opens the order of sums of inner products, or which are the k greatest, and nothing else.
 
 The sums V_q, |V_q| ≤ 2^62 - 2, of one vector of each source with each of the target's stay shared among three
 parties, the coordinator (0), the target (1) and the first source (2). All pairs are compared at once: each
@@ -69,7 +69,7 @@ class Comparison:
         self._zeros = zero_streams(run, self._parties, Purpose.COMPARE)
 
     def before(self, share: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Compare shared values, (m,), of less than 2^62 in size.
+        """Compare all pairs of shared values, (m,), whose absolute values are below 2^62.
 
         Returns this party's XOR share of "the value q is not less than r", of each pair q < r, row by row,
         (m·(m - 1)/2,).
@@ -78,7 +78,7 @@ class Comparison:
         return self.not_negative(share[q] - share[r])
 
     def strongest(self, share: NDArray[np.int64], k: int) -> NDArray[np.uint8]:
-        """Return this party's XOR share, (m,), of which values are the k greatest; ties go to the first."""
+        """Return this party's XOR share of which values, (m,), are the k greatest; the first of ties wins."""
         q, r = np.triu_indices(len(share), 1)
         before = self.integers(self.before(share))
         spare = np.zeros(len(share), dtype=np.int64)  # k - 1, less how many come before each

@@ -239,9 +239,9 @@ def _follow(
     offset = statement.offset if first else 0
     ring_sums = statement.in_ring(statement.subset_sums(of_subsets, ring_block) + offset)
     sums = plus(statement.field_sums(of_subsets, f), offset)
-    residuals = statement.residuals(sums, bits.reshape(statement.bits), ring_sums).ravel()
-    weight, *weights = drawn(secret, 1 + len(residuals)).tolist()
-    checks = weight * lookup + dot(np.array(weights, dtype=np.int64), residuals)
+    disagreements = statement.disagreements(sums, bits.reshape(statement.bits), ring_sums).ravel()
+    weight, *weights = drawn(secret, 1 + len(disagreements)).tolist()
+    checks = weight * lookup + dot(np.array(weights, dtype=np.int64), disagreements)
     # 4
     f[statement.elements :] = [*bits, alpha]
     g[statement.elements :] = [*(minus(bits, 1) if first else bits), beta]
@@ -258,7 +258,7 @@ def _follow(
 
 
 def _weigh(statement: Statement, g: Elements, stream: Stream) -> tuple[int, int]:
-    """Multiply g by weights, in place; return the sum of the elements' weights, and the mask's, not 0."""
+    """Multiply g by random weights, in place; return the sum of the elements' weights, and the mask's."""
     weight_sum = 0
     for part in blocks(statement.length - 1, BLOCK):
         weights = drawn(stream, part.stop - part.start)

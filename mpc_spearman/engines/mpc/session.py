@@ -1,4 +1,4 @@
-"""CrypTen for one source, the target and the coordinator: its tensors and reveal, with our links and masks.
+"""Runs CrypTen's tensors and ``reveal`` for one source, target and coordinator, over our links and masks.
 
 CrypTen's own masks, triples and messages are not used (docs/protocol.md, "CrypTen as it ships"). While shares
 are re-randomised, compared or opened,
@@ -114,7 +114,7 @@ class Session:
         return self.m_source if owner == self.source else self.m_target
 
     def sizes(self, rows: int) -> dict[str, int]:
-        """Return the values of symbols in messages about a block of so many rows."""
+        """Return the values of the symbols in the sizes of messages about a block of `rows`."""
         return {"m_source": self.m_source, "basis": self._basis, "rows": rows}
 
     def masks(self, peer: Party) -> Stream:
@@ -124,11 +124,11 @@ class Session:
         return Stream(self._mask_keys[peer])
 
     def shared(self, share: np.ndarray) -> Any:
-        """Return the ``ArithmeticSharedTensor`` of which this party's additive share mod 2^64 is `share`."""
+        """Wrap this party's additive share mod 2^64 as CrypTen's ``ArithmeticSharedTensor``."""
         return ct.ArithmeticSharedTensor.from_shares(torch.from_numpy(share), precision=0)
 
-    def absent(self, owner: Party, rows: int) -> Any:
-        """Return the tensor of a block of another party's values of which this party's share is zero."""
+    def share_of_peer_block(self, owner: Party, rows: int) -> Any:
+        """Return this party's share, zero, of a block of another party's values."""
         zero = torch.zeros(1, dtype=torch.int64).expand(self.columns(owner), rows)  # stored once
         return ct.ArithmeticSharedTensor.from_shares(zero, precision=0)
 
@@ -170,7 +170,7 @@ _in_use: ContextVar[tuple[LinkCommunicator, Mapping[str, Stream]]] = ContextVar(
 
 @contextmanager
 def crypten_uses(communicator: LinkCommunicator, generators: Mapping[str, Stream]) -> Iterator[None]:
-    """Let CrypTen use a communicator and streams for one operation."""
+    """Have CrypTen use a communicator and streams while the block runs."""
     token = _in_use.set((communicator, generators))
     try:
         yield

@@ -57,7 +57,7 @@ def multiply_vectors(
         for _, values in islice(unsent, _AHEAD - len(sent)):
             sent.append((values, share_block(run, session, values, masks, depth)))
         values, mask = sent.popleft()
-        zero = session.absent(peer, rows.stop - rows.start)
+        zero = session.share_of_peer_block(peer, rows.stop - rows.start)
         masked = zero.share.numpy() + receive_block(run, session, rows.stop - rows.start)
         if received is not None:
             received[:, rows] = masked
@@ -109,7 +109,7 @@ def open_differences(run: Run, session: Session, vectors: np.ndarray) -> None:
     me, masks = run.roster.me, session.masks(run.roster.coordinator)
     for rows, values in parts(shuffled(run, session.source, vectors), session.cut):
         x = session.shared(values - masks.ring(values.shape))
-        y = session.absent(session.peer(me), values.shape[1])
+        y = session.share_of_peer_block(session.peer(me), values.shape[1])
         if me != session.source:
             x, y = y, x
         with run.meter.phase("reveal"):
@@ -137,13 +137,13 @@ def _basis(session: Session, x: Any, y: Any) -> Any:
 
 @step("reveal")
 def reveal(run: Run, session: Session, term: np.ndarray) -> np.ndarray:
-    """Open the sum of the three parties' terms to the coordinator; elsewhere the result means nothing."""
+    """Open the sum of the three parties' terms to the coordinator; ignore the result at other parties."""
     return session.reveal(session.shared(term))
 
 
 @step("reveal")
 def reveal_total(run: Run, terms: Sequence[tuple[Session, np.ndarray]]) -> np.ndarray:
-    """Open the sum over all sources' sessions to the coordinator, and no session's by itself.
+    """Open the sum over all sources' sessions to the coordinator, but no single session's sum.
 
     `terms` are this party's, of the sessions it takes part in. The coordinator could simulate all that it
     receives, given the total alone (docs/protocol.md, "Several sources").

@@ -112,7 +112,7 @@ class Statement:
         return plus(low, times(high, 1 << 31))
 
     def carries(self, masked: NDArray[np.int64], masks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bits, shape `bits`, of sums of masked elements and of masks, each (κ, columns)."""
+        """Return the bits to prove, shape `bits`, from sums of masked elements and of masks, (κ, columns)."""
         first, second = self.in_ring(masked + self.offset), self.in_ring(masks)
         if self.limbs == 1:
             return (first + second >> self.width)[None]
@@ -124,8 +124,8 @@ class Statement:
         """Reduce sums modulo 2^w; int64 with all 64 bits in use if w is 64."""
         return sums if self.limbs == 2 else sums & ((1 << self.width) - 1)
 
-    def residuals(self, sums: Elements, bits: Elements, ring_sums: NDArray[np.int64]) -> Elements:
-        """Return a verifier's shares, (limbs, κ, columns), of values that are 0 if its sums agree.
+    def disagreements(self, sums: Elements, bits: Elements, ring_sums: NDArray[np.int64]) -> Elements:
+        """Return a verifier's shares, (limbs, κ, columns), of values that are 0 if the sums agree.
 
         `sums` are its shares of the sums of elements in the field, `bits` its shares of the bits, and
         `ring_sums` the sums of its shares in the ring.

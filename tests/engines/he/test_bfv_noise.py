@@ -254,7 +254,7 @@ def test_reduction_is_exact(bits, prime, limb, value):
 @pytest.mark.parametrize("bits", [31, 63, 64, 70, 97, 130])
 def test_flooding_noise_is_uniform_and_the_same_integer_under_every_prime(bits):
     degree = 4096
-    primes = parameters._first(parameters._downwards(2**56, 2 * degree), 3)
+    primes = parameters._take_primes(parameters._downwards(2**56, 2 * degree), 3)
     residues = seal.flood(Stream(bytes(31) + bytes([bits])), degree, bits, primes)
     q = math.prod(primes)
     joined = sum(

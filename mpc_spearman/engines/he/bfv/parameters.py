@@ -115,7 +115,7 @@ def _layouts(sizes: Sizes) -> Iterator[Layout]:
 
 
 def _cost(layout: Layout, sizes: Sizes) -> int:
-    """Nanoseconds of all parties together, roughly, with 8 ns for a byte on the wire.
+    """Estimate all parties' time together, in nanoseconds, with 8 ns for a byte on the wire.
 
     Measured on one core, per coefficient, with L primes: encryption 90 + 43 L, reading a ciphertext out of
     SEAL 25 L, its transform 20 L, a plaintext's 9 L, multiply and add 6 L.
@@ -131,13 +131,13 @@ def _cost(layout: Layout, sizes: Sizes) -> int:
 
 
 def _data_count(layout: Layout, sizes: Sizes) -> int:
-    """Primes of the ciphertexts that source and target work with, about."""
+    """Estimate how many primes the ciphertexts have that source and target work with."""
     before, flood_bits = _noise(layout, sizes, _SPECIAL)
-    return _count(4 * _plain_least(layout, sizes) * (before + (1 << flood_bits)))
+    return _prime_count(4 * _plain_least(layout, sizes) * (before + (1 << flood_bits)))
 
 
 def _plain_least(layout: Layout, sizes: Sizes) -> int:
-    """Least plaintext modulus. Together they are twice as large as the range needs.
+    """Return the least plaintext modulus. All moduli together are twice as large as the range needs.
 
     So the difference of any two vectors that `encrypt` takes cannot wrap, and half of all random values are
     beyond the result's bound.
@@ -146,7 +146,7 @@ def _plain_least(layout: Layout, sizes: Sizes) -> int:
 
 
 def _noise(layout: Layout, sizes: Sizes, special: int) -> tuple[int, int]:
-    """Return `before` and `flood_bits`."""
+    """Return the parameters `before` and `flood_bits`."""
     fresh = fresh_noise(layout.degree, special)
     products = sizes.operation == "inner_products"
     before = (sizes.bounds.target_sum + 1) * (fresh + 1) if products else 3 * fresh + 1
@@ -160,8 +160,8 @@ def _fill(layout: Layout, sizes: Sizes) -> Parameters | None:
     least = _plain_least(layout, sizes)
     if least.bit_length() >= _PRIME_BITS:
         return None
-    plain = _first(_upwards(least, step), layout.moduli)
-    special = _first(_upwards(_SPECIAL, step), 1, plain)[0]
+    plain = _take_primes(_upwards(least, step), layout.moduli)
+    special = _take_primes(_upwards(_SPECIAL, step), 1, plain)[0]
     before, flood_bits = _noise(layout, sizes, special)
     # Whole bytes first: the coefficients' bytes are sent anyway, and more room makes tampering show.
     for whole_bytes in (True, False):
@@ -183,38 +183,38 @@ def _fill(layout: Layout, sizes: Sizes) -> Parameters | None:
 def _data_primes(
     degree: int, plain: int, noise: int, avoid: tuple[int, ...], whole_bytes: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the kept and the dropped primes: as few as the flooded noise needs, about equally long."""
+    """Return the kept and the dropped primes: as few as the flooded noise needs, of about equal length."""
     step, rounding = 2 * degree, degree // 2 + 3
     least = 4 * plain * 2 * rounding
-    count = _count(least)
-    kept_least = max(least, _root(4 * plain * noise, max(count, _count(4 * plain * noise))) ** count)
+    count = _prime_count(least)
+    kept_least = max(least, _root(4 * plain * noise, max(count, _prime_count(4 * plain * noise))) ** count)
     kept = _split(kept_least, step, avoid, whole_bytes)
     tolerated = math.prod(kept) // (4 * plain) - rounding
     return kept, _split(-(-noise // tolerated), step, (*avoid, *kept), whole_bytes)
 
 
-def _count(product: int) -> int:
+def _prime_count(product: int) -> int:
     return -(-product.bit_length() // (_PRIME_BITS - 1))
 
 
 def _split(product: int, step: int, avoid: Sequence[int], whole_bytes: bool) -> tuple[int, ...]:
     """Return primes = 1 (mod step), about equal, whose product is at least that large."""
-    least = max(_root(product, _count(product)), 2 * _SPECIAL)
+    least = max(_root(product, _prime_count(product)), 2 * _SPECIAL)
     if whole_bytes:
         top = min(-(-least.bit_length() // 8) * 8, _PRIME_BITS)
-        primes = _first(_downwards(1 << top, step), _count(product), avoid)
+        primes = _take_primes(_downwards(1 << top, step), _prime_count(product), avoid)
         if min(primes) >= least:
             return primes
-    return _first(_upwards(least, step), _count(product), avoid)
+    return _take_primes(_upwards(least, step), _prime_count(product), avoid)
 
 
 def _root(value: int, degree: int) -> int:
-    """Return the least integer whose power of that degree is at least `value`."""
+    """Return the `degree`-th root of `value`, rounded up."""
     root, exact = iroot(value, degree)
     return int(root) if exact else int(root) + 1
 
 
-def _first(primes: Iterable[int], count: int, avoid: Sequence[int] = ()) -> tuple[int, ...]:
+def _take_primes(primes: Iterable[int], count: int, avoid: Sequence[int] = ()) -> tuple[int, ...]:
     return tuple(islice((prime for prime in primes if prime not in avoid), count))
 
 

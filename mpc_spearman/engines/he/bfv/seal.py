@@ -103,7 +103,7 @@ class Ring:
         return bytes([self.index]) + pack(self.read(ciphertext), self._moduli)
 
     def from_bytes(self, raw: bytes, level: Sequence[int]) -> Any:
-        """Return a ciphertext from the wire; `ProtocolViolation` if it visibly is none, or hides nothing."""
+        """Return a ciphertext from the wire; `ProtocolViolation` if it is invalid or hides nothing."""
         if raw[0] != self.index:
             raise ProtocolViolation("a BFV ciphertext is under another plaintext modulus")
         coefficients = unpack(raw[1:], self._moduli, self.degree)

@@ -44,17 +44,17 @@ class PublicNumbers(StaysHere):
         return (1 + m % self.n * self.n) * self.residue() % self.square
 
     def rerandomise(self, c: mpz) -> mpz:
-        """Return another encryption of the same plaintext; nothing relates it to the first, even with p."""
+        """Return a new encryption of the same plaintext; even with p nobody can relate the two."""
         return c * self.wide_residue() % self.square
 
     @cached_property
     def residue(self) -> Callable[[], mpz]:
-        """A function that returns random n-th residues modulo n²; short ones need a table, made here."""
+        """A function that returns random n-th residues modulo n². Short exponents need a table, made here."""
         return self._residue_function(exponent_bytes(self.n.bit_length()))
 
     @cached_property
     def wide_residue(self) -> Callable[[], mpz]:
-        """The function that returns residues for ciphertexts to the coordinator: with longer exponents."""
+        """Like `residue`, with longer exponents, for ciphertexts that go to the coordinator."""
         return self._residue_function((self.n.bit_length() + _STATISTICAL) // 8)
 
     def _residue_function(self, exponent_size: int) -> Callable[[], mpz]:

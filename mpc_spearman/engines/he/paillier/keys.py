@@ -87,7 +87,7 @@ class PaillierPublicKey(PublicKey):
         return cls(arithmetic.PublicNumbers(n, h), settings, sizes)
 
     def encrypt(self, x: Integers) -> list[bytes]:
-        """Encrypt a block: at products row by row, and within a row slots in the vectors' order."""
+        """Encrypt a block: for products, a row at a time, with the row's slots in the vectors' order."""
         check(x, self.sizes.bounds.value, "a value to encrypt")
         chunks = self.chunks(x if self.sizes.operation == "differences" else x.T)
         return [self.write(c) for c in self._encrypted(chunks)]
@@ -108,14 +108,14 @@ class PaillierPublicKey(PublicKey):
         return [self.write(value) for value in values] if self._literal else self._write_randomised(values)
 
     def multiply(self, encrypted: Iterable[Block]) -> list[mpz]:
-        """Multiply up powers of the source's ciphertexts, some thousand rows at a time.
+        """Multiply powers of the source's ciphertexts together, some thousand rows at a time.
 
         The product of target vector q and group g of the source's vectors is at q * groups + g.
         """
         rows = min(_ROWS, max(1, _ROWS_BYTES // (self.groups * self.ciphertext_bytes)))
         width = best_width(self.sizes.bounds.target, min(self.sizes.n, rows))
         sums = [mpz(1)] * self.product_ciphertexts
-        for bases, y in self._joined(encrypted, rows):
+        for bases, y in self._join_blocks(encrypted, rows):
             powers = self._power_products(bases, y, width)
             sums = [c * power % self.square for c, power in zip(sums, powers, strict=True)]
         return sums
@@ -126,7 +126,7 @@ class PaillierPublicKey(PublicKey):
         return self._write_randomised([c * (1 + self.n * residue) % self.square for c, residue in pairs])
 
     def residues(self, values: Integers) -> list[int]:
-        """Pack each column's integers as its products are packed."""
+        """Pack each target column's integers in the layout of that column's products."""
         check(values, self.sizes.bounds.result, "noise")
         return [int(self.layout.encode(chunk) % self.n) for chunk in self.chunks(values.T)]
 
@@ -146,21 +146,25 @@ class PaillierPublicKey(PublicKey):
     def _write_randomised(self, values: Sequence[mpz]) -> list[bytes]:
         """Re-randomise units modulo n² and turn them into bytes."""
         _ = self._numbers.wide_residue  # make its table here: several threads would each make one
-        return _spread(lambda value: self.write(self._numbers.rerandomise(value)), values, self.threads)
+        return _run_in_threads(
+            lambda value: self.write(self._numbers.rerandomise(value)), values, self.threads
+        )
 
     def _encrypted(self, chunks: Sequence[Integers]) -> list[mpz]:
         _ = self._numbers.residue  # make its table here: several threads would each make one
-        return _spread(lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, self.threads)
+        return _run_in_threads(
+            lambda values: self._numbers.encrypt(self.layout.encode(values)), chunks, self.threads
+        )
 
     def _power_products(self, bases: Sequence[mpz], y: Integers, width: int) -> list[mpz]:
         def work(product: int) -> mpz:
             q, group = divmod(product, self.groups)
             return power_product(bases[group :: self.groups], y[q], width, self.square)
 
-        return _spread(work, range(self.product_ciphertexts), self.threads)
+        return _run_in_threads(work, range(self.product_ciphertexts), self.threads)
 
-    def _joined(self, encrypted: Iterable[Block], rows: int) -> Iterator[tuple[list[mpz], Integers]]:
-        """Read blocks, and join them until they have so many rows."""
+    def _join_blocks(self, encrypted: Iterable[Block], rows: int) -> Iterator[tuple[list[mpz], Integers]]:
+        """Yield the blocks joined into larger ones, of at least `rows` rows but for the last."""
         bases: list[mpz] = []
         waiting: list[Integers] = []
         for ciphertexts, y in self.checked(encrypted):
@@ -187,15 +191,17 @@ class PaillierSecretKey(SecretKey):
         return cls(secret, PaillierPublicKey(public, settings, sizes))
 
     def decrypt(self, raws: Sequence[bytes], vectors: int, rows: int) -> Integers:
-        return self._decrypted(raws, vectors, rows, [0] * len(raws))
+        return self._decrypt_slots(raws, vectors, rows, [0] * len(raws))
 
     def decrypt_products(self, raws: Sequence[bytes], added: Sequence[int]) -> NDArray[np.object_]:
         sizes = self.public.sizes
         # One target column after the other; as Python's integers, for sums and products beyond 64 bits.
-        return self._decrypted(raws, sizes.m_target, sizes.m_source, added).T.astype(object)
+        return self._decrypt_slots(raws, sizes.m_target, sizes.m_source, added).T.astype(object)
 
-    def _decrypted(self, raws: Sequence[bytes], vectors: int, length: int, added: Sequence[int]) -> Integers:
-        """Decrypt vectors of so many integers, add residues, and only then read the slots."""
+    def _decrypt_slots(
+        self, raws: Sequence[bytes], vectors: int, length: int, added: Sequence[int]
+    ) -> Integers:
+        """Decrypt packed vectors of integers, add residues, and only then read the slots."""
         public = self.public
         counts = [chunk.stop - chunk.start for chunk in blocks(length, public.slots)] * vectors
 
@@ -206,10 +212,10 @@ class PaillierSecretKey(SecretKey):
             return np.full(count, IMPOSSIBLE) if values is None else values
 
         items = list(zip(public.read(raws), counts, added, strict=True))
-        return np.concatenate(_spread(work, items, public.threads)).reshape(vectors, length)
+        return np.concatenate(_run_in_threads(work, items, public.threads)).reshape(vectors, length)
 
 
-def _spread(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+def _run_in_threads(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """Return the results of `work` on each item, computed in threads that release the interpreter's lock.
 
     Threads and not processes, because a process pool would pickle the secret key.

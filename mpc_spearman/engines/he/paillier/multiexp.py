@@ -23,7 +23,7 @@ _WIDTHS = range(2, 15)
 
 
 def best_width(bound: int, terms: int) -> int:
-    """Return the c with which a product of so many powers, with exponents up to `bound`, is quickest."""
+    """Return the quickest digit width c for a product of `terms` powers with exponents up to `bound`."""
 
     def multiplications(width: int) -> int:
         digits = -(-(bound.bit_length() + 1) // width)

@@ -1,4 +1,4 @@
-"""Several signed integers in one: slots that add and subtract without touching their neighbours.
+"""Packs several signed integers into one, in slots that can be added and subtracted independently.
 
 Let R bound the integers in the slots, w = bitlength(R) + 1 and H = 2^(w-1), so that
 
@@ -58,7 +58,7 @@ class Slots:
         return gmpy2.pack(digits.tolist(), self.width) - self._offset(len(values))
 
     def decode(self, residue: mpz, n: mpz, count: int) -> NDArray[np.int64] | None:
-        """Turn M mod n back into `count` integers; None if it does not hold so many.
+        """Turn M mod n back into `count` integers; None if M cannot hold so many.
 
         An integer beyond R says nothing about those in other slots: it alone becomes ``IMPOSSIBLE``.
         """
