@@ -69,19 +69,28 @@ def dial(address: Address, seconds: float, proxy: Address | None = None) -> sock
     """Return a connection to the first of a host's addresses that answers, within `seconds` in all.
 
     The returned connection keeps this time-out. A `proxy` is asked to CONNECT (RFC 9110, 9.3.6), and resolves
-    the name. `OSError.strerror` says why no address could be reached; `SetupError` if the proxy wants
-    credentials, or refuses those that it was given.
+    the name. `OSError.strerror` says why the first address, which the system prefers, could not be
+    reached; `SetupError` if the proxy wants credentials, or refuses those that it was given.
     """
     if proxy is not None:
         return _dial_through(proxy, address, seconds)
-    entries = _resolved(address)
-    try:
-        connection = socket.create_connection(address, max(0.05, seconds / len(entries)))
-    except OSError as error:
-        raise OSError(None, _reason(error)) from None
-    connection.settimeout(seconds)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small messages are sent at once
-    return connection
+    entries, first_error = _resolved(address), None
+    for family, kind, protocol, _, address_tuple in entries:
+        connection = None
+        try:
+            connection = socket.socket(family, kind, protocol)
+            connection.settimeout(max(0.05, seconds / len(entries)))
+            connection.connect(address_tuple)
+        except OSError as error:
+            first_error = first_error or error
+            if connection is not None:
+                connection.close()
+        else:
+            connection.settimeout(seconds)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small messages go at once
+            return connection
+    assert first_error is not None
+    raise OSError(None, _reason(first_error)) from None
 
 
 def _resolved(address: Address) -> list[tuple[int, int, int, str, tuple[str, int]]]:

@@ -56,6 +56,15 @@ def test_a_name_of_several_addresses_is_dialled_until_one_answers() -> None:
         assert connection.getpeername()[0] == "127.0.0.1"
 
 
+def test_the_reason_is_of_the_first_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that the system prefers: another may only be of a version of IP that this host has not."""
+    loopback = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+    entries = [(*loopback, ("127.0.0.1", 9)), (*loopback, ("255.255.255.255", 9))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **options: entries)
+    with pytest.raises(OSError, match="refused"):
+        dial(Address("several", 9), 5.0)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", ""])
 def test_a_party_listens_and_dials_by_both_versions_of_ip(host: str) -> None:
     try:
