@@ -205,6 +205,7 @@ class CoordinatorMeeting(Meeting):
             if self._joined.get(peer, control) is not control:
                 return  # another process has joined as this party
             self._joined.pop(peer, None)
+            self._ready.discard(peer)
         if not self._settings.patient:
             self.fail(error)
             return

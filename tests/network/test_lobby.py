@@ -14,6 +14,7 @@ import pytest
 from mpc_spearman.errors import (
     ApprovalError,
     PartyMissing,
+    PeerDied,
     PeerFailed,
     PolicyError,
     TableError,
@@ -185,6 +186,28 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
     met = run.wait(*remaining, "again" if ends else lost.name)
     assert_connected({**met, lost.name: met["again"]} if ends else met)
     assert [len({attempt.token for attempt in attempts}) for attempts in (begun[:3], begun)] == [1, 2]
+
+
+def test_all_have_not_met_if_one_leaves_just_before_the_last_is_ready(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+    begun = hold_attempts(monkeypatch, go_on)
+    run = meet()
+    run.come_all()
+    eventually(lambda: len(begun) == 3)
+    hub: Any = run.sides["C"]
+
+    def note_late(*departure: object) -> None:
+        hub._on_message(hub._joined[B], {"ready": hub._attempt.token.hex()})
+        time.sleep(0.2)
+
+    monkeypatch.setattr(hub, "_note_departure", note_late)
+    hub._ready |= {A, C}
+    hub._part_with(hub._joined[A], PeerDied("gone"))
+    assert hub._outcome is None
+    go_on.set()
+    assert_connected(run.wait())
 
 
 def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> None:
