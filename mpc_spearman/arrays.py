@@ -84,7 +84,7 @@ class Memory:
         return array
 
     def keep(self, array: Array) -> Array:
-        """Return an array that can be kept for long: itself, or a copy in a file."""
+        """Return the array itself if memory has room for it, or a copy in a file."""
         if self.take(array.nbytes):
             return array
         with self._lock:
@@ -96,7 +96,7 @@ class Memory:
         return copy
 
     def take(self, size: int) -> bool:
-        """Count so many bytes as taken, if that many are left; return whether they were."""
+        """Take `size` bytes of the allowed memory, if they are left; return whether they were."""
         with self._lock:
             fits = size <= self._left
             self._left -= size * fits
@@ -144,7 +144,7 @@ def zeros_like(array: Array, shape: tuple[int, ...], kind: type[Some]) -> npt.ND
 
 
 def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
-    """Return the columns of (m, n) in an order."""
+    """Return the columns of an array, (m, n), in the given order."""
     copied = zeros_like(array, array.shape, array.dtype.type)
     # Row by row, since random access to all rows is slow on disk.
     for row, into in zip(array, copied, strict=True):
@@ -154,7 +154,7 @@ def reordered(array: Array, order: npt.NDArray[np.int64]) -> Array:
 
 
 def parts(array: Array, columns: int) -> Iterator[tuple[slice, Array]]:
-    """Yield so many columns of (n,) or (m, n) at a time: where they are, and a view of them."""
+    """Yield an array, (n,) or (m, n), in parts of `columns` columns: each part's slice and view."""
     n = array.shape[-1]
     step = columns * max(1, _AHEAD // max(1, columns * array.nbytes // max(1, n)))
     for part in blocks(n, columns):

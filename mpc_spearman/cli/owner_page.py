@@ -35,7 +35,7 @@ _TECHNICAL = ("connect", "keys", "account", "keep-alive")
 
 @dataclass(frozen=True)
 class Written:
-    """A text of plan or local file, or None, for which the page has a blank line."""
+    """A text from the plan or local file; None becomes a blank line."""
 
     label: str
     key: str
@@ -137,7 +137,7 @@ def beginning(plan: Plan, party: str) -> list[str]:
 
 
 def leaves(plan: Plan, roster: Roster) -> Iterator[tuple[str, str, str]]:
-    """Yield who learns what about our table, and how exactly; last, what nobody can read."""
+    """Yield sentences on what leaves our table: who learns what, how exactly, and what nobody can read."""
     unreadable = []
     for party in roster.peers:
         by_precision: dict[str, list[str]] = {}
@@ -206,7 +206,7 @@ def in_first_person(fact: str) -> str:
 
 
 def _plain(fact: str) -> str:
-    """Return a fact without how its receiver learns it."""
+    """Return a fact without the words on how its receiver learns it."""
     return fact.removeprefix("by combining all shares: ").removeprefix("decrypted: ")
 
 

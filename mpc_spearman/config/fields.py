@@ -68,7 +68,7 @@ Number = Annotated[float, Strict()]
 
 
 def allowed(text: str, **bounds: Any) -> Any:
-    """Return what to annotate a key's type with: its bounds, as `pydantic.Field` takes them, in words.
+    """Return the annotation for a key's type: `bounds` as of `pydantic.Field`, and `text` for errors.
 
     `text` completes "<value> is not ..." in an error. A type that lists its values needs none.
     """
@@ -88,7 +88,7 @@ def meaning(field: FieldInfo) -> str:
 
 
 def whole(low: int) -> Any:
-    """Return what to annotate the type of a whole number of at least `low` with."""
+    """Return the annotation for a whole number of at least `low`."""
     # The upper bound is larger than any table, and small enough for every peer to read.
     return allowed(f"a whole number from {low} to 1000000000", ge=low, le=10**9)
 

@@ -145,7 +145,7 @@ class AnyParty(Section):
 
 
 class Page(Section):
-    """What the page to sign says of an owner's data, in the owner's words; local to that owner."""
+    """The owner's own texts for the page to sign, about its data; local to that owner."""
 
     people: PageText = None
     """Whose data the table holds, and how many people these are."""

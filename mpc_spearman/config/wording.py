@@ -24,7 +24,7 @@ _MOST_DIFFERENCES = 50
 
 
 def shown(value: object) -> str:
-    """Return a value as a plan would have it, on one short line, for an error text."""
+    """Write a value as in a plan, on one short line, for an error text."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     try:
@@ -125,7 +125,7 @@ def _unknown_key(location: Location, plan: type[BaseModel]) -> str:
 
 
 def _resolve(location: Location, plan: type[BaseModel]) -> tuple[FieldInfo, type[BaseModel] | None]:
-    """Return the field that a location is in, and the section that it holds, if it holds one."""
+    """Return the field at a location, and the section that the field holds, if any."""
     fields, place = dict(keys(plan)), tuple(part for part in location if isinstance(part, str))
     section = model_in(fields[place].annotation) if place in fields else None
     while place not in fields:  # a key of a mapping, such as a column's name

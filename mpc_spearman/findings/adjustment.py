@@ -1,4 +1,4 @@
-"""What a plan says of adjusted features (``adjust``), and what that allows to test."""
+"""Which covariates a plan adjusts for (``adjust``), in words, and which coefficients can be tested."""
 
 from __future__ import annotations
 

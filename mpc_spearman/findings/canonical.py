@@ -36,7 +36,7 @@ class Canonical(Whitened):
     }  # fmt: skip
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         k = numbers["kept"]
         columns = {
             "singular": numbers["canonical"],
@@ -48,8 +48,8 @@ class Canonical(Whitened):
         places = range(1, numbers["canonical"].shape[1] + 1)
         return {"canonical": by_source(copy, columns, places, "number")}
 
-    def follow(self) -> dict[str, Any]:
-        """Compute what chance gives, correlations where values exceed that, and each source's test."""
+    def derived_tables(self) -> dict[str, Any]:
+        """Compute the limits of chance, the canonical correlations above these, and each source's test."""
         table, directions = self.table, self.directions(self.table)
         limit = canonical.largest_by_chance(directions)
         of_source = table["singular"].groupby(level="party")

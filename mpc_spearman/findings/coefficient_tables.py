@@ -39,7 +39,7 @@ def _of_features(words: str, file: str, **columns: Any) -> Form:
 
 
 class CoefficientTables(Strengths):
-    """Coefficients, the ties of their columns, and the noise in them; the rest is derived."""
+    """The tables of coefficients, of their noise and of columns' ties, and the tables derived from these."""
 
     forms: ClassVar[Mapping[str, Form]] = {
         "coefficients": _matrix("coefficients", "rho", "matrix.csv"),
@@ -66,7 +66,7 @@ class CoefficientTables(Strengths):
     }  # fmt: skip
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         columns = Columns.joined(
             Columns(
                 **{name: numbers[f"{side}_{name}"] for name in _OF_COLUMNS if f"{side}_{name}" in numbers}
@@ -94,10 +94,10 @@ class CoefficientTables(Strengths):
         if "estimators" in numbers:
             tables["estimators"] = pd.DataFrame(numbers["estimators"], features, ["tie_corrected", "paper"])
         tables |= category_table(copy, numbers, labels)
-        return {**super().derive(copy, numbers, labels), **tables, "columns": described}
+        return {**super().tables_from(copy, numbers, labels), **tables, "columns": described}
 
-    def follow(self) -> dict[str, Any]:
-        """Compute p- and q-values, intervals of what differs, and best guesses where noise is large.
+    def derived_tables(self) -> dict[str, Any]:
+        """Compute p- and q-values, intervals of coefficients that differ from 0, and best guesses.
 
         A coefficient of a column that may be weakened has no interval: it may lie too near to 0. Intervals
         and q-values of pairs chosen as the strongest allow for the choice among all pairs.
@@ -130,9 +130,9 @@ class CoefficientTables(Strengths):
         return derived
 
     def _ranks(self) -> dict[str, Any]:
-        """Test strengths; means of |ρ| with noise by their squares, as far as the whole matrix is known."""
+        """Test strengths and rank features; means of noisy |ρ| by squares, if the matrix is complete."""
         if not self.by_squares:
-            return super().follow()
+            return super().derived_tables()
         if in_words(self.plan) or "errors" not in self.tables or self.own_rows:
             return {}
         noise, n = self.tables["noise"].to_numpy(), self.n
@@ -147,7 +147,7 @@ class CoefficientTables(Strengths):
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
-        """Return all sources' rows under each other, and what follows from all of them."""
+        """Return the rows of all sources in one table, and the tables derived from them."""
 
         def joined(name: str) -> pd.DataFrame:
             """Return the rows of all parts' tables of a name, each label once."""
@@ -223,7 +223,7 @@ class CoefficientTables(Strengths):
 
     @property
     def column_pairs(self) -> Pairs:
-        """What tests know of the pairs; no row counts if both sides are adjusted, for different columns."""
+        """What tests are given about the pairs; sides adjusted for different columns are not tested."""
         rows, columns, noise = len(self.matrix), self.all_columns, self.tables.get("noise")
         source, target = columns.select(slice(rows)), columns.select(slice(rows, None))
         parties = self.matrix.index.get_level_values("party")
@@ -237,7 +237,7 @@ class CoefficientTables(Strengths):
         )
 
     def tests_of(self, p: Floats) -> int:
-        """Return over how many pairs tests are: those with a p-value, or those that were chosen from."""
+        """Return the number of tests: pairs with a p-value, or all pairs from which some were chosen."""
         if self.chosen is None:
             return int((~np.isnan(p)).sum())
         return int(np.broadcast_to(self.column_pairs.testable, p.shape).sum())

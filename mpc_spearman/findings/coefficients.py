@@ -1,4 +1,4 @@
-"""A copy with the coefficient of every pair of columns: what it says of its tables."""
+"""A copy with the coefficient of every pair of columns: the sentences and sections that show its tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Coefficients(CoefficientTables):
         ]
 
     def pairs(self) -> pd.DataFrame:
-        """Return one row for each pair that is here; last those with a constant column.
+        """Return one row for each pair in this copy; pairs with a constant column are last.
 
         Eq. 2 may give these 1.
         """
@@ -108,7 +108,7 @@ class Coefficients(CoefficientTables):
         return f"{which} {pair} {rho}{guess}"
 
     def _limit(self, tested: int) -> str:
-        """Say above which size there is no coefficient, as far as pairs have intervals."""
+        """Say below which size all coefficients are, by the pairs' intervals."""
         weak = weakened_pairs(self.tables.get("ranges"), *self.matrix.shape)
         rho = np.where(weak, math.nan, self.matrix.to_numpy())
         most, of = bound_on_all(rho, self.column_pairs, self.plan.confidence, self._tests)
@@ -122,7 +122,7 @@ class Coefficients(CoefficientTables):
 
     @property
     def _tests(self) -> int:
-        """Over how many pairs tests are."""
+        """The number of tests."""
         return self.tests_of(self.tables["pvalues"].to_numpy())
 
     def sections(self) -> list[Section]:
@@ -198,7 +198,7 @@ class Coefficients(CoefficientTables):
         return f"at most ±{number(most, 2)} for this flag; AUC {number(area, 2)}" if possible else ""
 
     def _about_tests(self, pairs: pd.DataFrame) -> list[str]:
-        """Say how sure the differing pairs are, what else there can be, and what so many rows can show."""
+        """Say how many intervals may miss, and which coefficients so many rows can show."""
         tested, count = int(pairs["q"].count()), int((pairs["q"] <= RATE).sum())
         if not tested:
             return []

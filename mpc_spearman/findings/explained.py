@@ -44,7 +44,7 @@ class Explained(Whitened):
     }  # fmt: skip
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         r2, k, rows = numbers["explained"], numbers["kept"], conditions_of_tests(numbers, 1)
         columns = {"r2": r2, "noise": numbers["explained_noise"], "k": k, **rows}
         n = explained.counted_rows(copy.n, rows["gaps"], rows["fitted"], rows["unequal"], k[:, None])
@@ -54,8 +54,8 @@ class Explained(Whitened):
             **category_table(copy, numbers, Labels((), labels.target)),
         }
 
-    def follow(self) -> dict[str, Any]:
-        """Compute predictive R², p-values and q-values, and intervals of what differs."""
+    def derived_tables(self) -> dict[str, Any]:
+        """Compute predictive R², p-values and q-values, and intervals of R² that differs from chance."""
         directions, r2 = self.directions(self.table), self.table["r2"].to_numpy()
         p = np.where(self.tested(), explained.pvalues(r2, directions), math.nan)
         q = qvalues(p)
@@ -94,7 +94,7 @@ class Explained(Whitened):
         )
 
     def _columns(self, features: Sequence[str]) -> int:
-        """Return from how many columns features come; flags of one column's categories count once."""
+        """Return how many columns the features come from; flags of one column's categories count once."""
         labels = [(self.copy.target, feature) for feature in features]
         columns = nominal_columns(self.tables.get("categories"), labels)
         return len(
@@ -145,5 +145,5 @@ class Explained(Whitened):
 
 
 def share(value: float) -> str:
-    """Write a share, at most 1 and at least 0 whatever noise has made of it."""
+    """Write a share, cut to 0 … 1 if noise has moved it beyond."""
     return number(value if math.isnan(value) else min(max(value, 0.0), 1.0))

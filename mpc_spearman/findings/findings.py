@@ -1,4 +1,4 @@
-"""The contract of what a party's copy of a result holds and says, and a copy that holds nothing."""
+"""The contract of a party's copy of a result: its tables and sentences. Also a copy without tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RoleName = Literal["coordinator", "target", "source"]
 
 @dataclass(frozen=True)
 class Copy:
-    """Whose copy it is, of which run: the plan without local keys, and the number of aligned rows."""
+    """Which party has a copy, of which run: the plan without local keys, and the number of aligned rows."""
 
     plan: Plan
     party: str
@@ -34,7 +34,7 @@ class Copy:
             raise ValueError(f"{self.party} is not the {self.role} of its plan")
 
     def chosen(self, items: int) -> int | None:
-        """Return how many of so many items are here, chosen as the strongest; None if all are here."""
+        """Return how many of `items` this copy has, chosen as the strongest; None if it has all."""
         k = None if self.role == "coordinator" else self.plan.results.strongest
         return None if k is None or k >= items else k
 
@@ -50,7 +50,7 @@ class Copy:
 
 
 class Findings:
-    """What a party was given of a run's numbers, as tables, and what these say.
+    """The numbers of a run that a party was given, as tables, and the sentences and sections about them.
 
     A subclass is for one level of ``reveal`` or grant of ``results``. This one is for a copy with nothing.
     """
@@ -71,16 +71,16 @@ class Findings:
     @classmethod
     def of(cls, copy: Copy, numbers: Numbers, labels: Labels) -> Findings:
         """Make a copy of the numbers that a party has."""
-        findings = cls(copy, cls.derive(copy, numbers, labels))
+        findings = cls(copy, cls.tables_from(copy, numbers, labels))
         findings.own_correlations = numbers.get("own_correlations")
         return findings.completed()
 
     def completed(self) -> Findings:
-        """Return the copy with the tables that follow from those it holds, checked."""
-        return type(self)(self.copy, {**self.tables, **self.follow()}).checked()
+        """Return the copy, checked, with all derived tables."""
+        return type(self)(self.copy, {**self.tables, **self.derived_tables()}).checked()
 
     def checked(self) -> Findings:
-        """Return the copy with tables of its own, in their one form.
+        """Return the copy after checking its tables against their forms; the tables are copied.
 
         `ValueError` if they contradict each other, or are not for this party.
         """
@@ -102,22 +102,22 @@ class Findings:
         return self
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         """Return a party's numbers as tables."""
         return {}
 
-    def follow(self) -> dict[str, Any]:
-        """Return the tables, or tables with more columns, that follow from others and reveal nothing more."""
+    def derived_tables(self) -> dict[str, Any]:
+        """Return derived tables, new or with more columns, which reveal nothing more than this copy."""
         return {}
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
-        """Return the tables of one run with all sources, from copies of runs with some of them each."""
+        """Return the tables of one run with all sources, from copies of runs with fewer sources."""
         raise NotImplementedError
 
     @property
     def labels(self) -> Labels:
-        """The labels of the tables here."""
+        """The names of features in this copy's tables."""
         for name, table in self.tables.items():
             if self.forms[name].columns is None:
                 return Labels(list(table.index), list(table.columns))
@@ -128,38 +128,38 @@ class Findings:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes of the message that passed these numbers on."""
+        """The dimensions of the message from which this copy was made."""
         rows, copy = len(self.labels.sources), self.copy
         sources = 1 if copy.role == "source" else len(copy.sources)
         return {"m_target": len(self.labels.target), "m_source": rows, "m_sources": rows, "sources": sources}
 
     def labels_of(self, numbers: Numbers) -> Labels:
-        """Return the labels with which these tables were made from the numbers of a message."""
+        """Return the names of features in a message's numbers, for comparison with this copy."""
         return self.labels
 
     def shows(self, numbers: Numbers) -> bool:
-        """Return whether these tables are what follows from the numbers of a message."""
+        """Return whether a message's numbers give the tables of this copy."""
         labels = self.labels_of(numbers)
         names = {"source_names": [name for _, name in labels.sources], "target_names": [*labels.target]}
         if any(list(numbers[key]) != names[key] for key in names.keys() & numbers.keys()):
             return False
         return all(
             name in self.tables and _covers(self.tables[name], table)
-            for name, table in self.derive(self.copy, numbers, labels).items()
+            for name, table in self.tables_from(self.copy, numbers, labels).items()
         )
 
     # --- what is said
 
     def warnings(self) -> list[str]:
-        """Return what a reader of these tables must know, as far as it follows from the tables."""
+        """Return the warnings that follow from the tables themselves."""
         return []
 
     def cautions(self) -> list[str]:
-        """Return `warnings`, and what a reader of adjusted numbers must know besides."""
+        """Return `warnings`, and those about adjusted numbers."""
         return [*self.warnings(), *(adjustment.warnings(self.plan, self.n) if self.tables else [])]
 
     def facts(self) -> dict[str, str]:
-        """Return settings of the plan that give these numbers their meaning, by their names for people."""
+        """Return the settings of the plan that a reader of these numbers needs, by their names for people."""
         adjusted, privacy = adjustment.in_words(self.plan), self.plan.privacy
         return {
             **({"Features": adjusted} if adjusted else {}),
@@ -172,11 +172,11 @@ class Findings:
         return self.plan.results.precision == "exact"
 
     def noise_ratio(self) -> float:
-        """Return the noise in these numbers in multiples of what chance alone makes of them; 0 for none."""
+        """Return the noise in these numbers, in multiples of chance variation; 0 if they have none."""
         return 0.0
 
     def only_order(self) -> str:
-        """Return the sentence about an order in which nothing can be told from chance."""
+        """Return the sentence for a ranking in which no feature differs from chance."""
         why = "noise" if self.noise_ratio() > 1 else "chance"
         return f"The order is mostly {why}: no feature can be told from 0"
 
@@ -191,7 +191,7 @@ class Findings:
         return f"with noise of {size} standard error{'s' * (size != '1')}"
 
     def outcome(self) -> str:
-        """Return the headline, and what features are adjusted for."""
+        """Return the headline, with the covariates that features are adjusted for."""
         adjusted = adjustment.in_words(self.plan) if self.tables else ""
         return f"{self.headline()}, {adjusted}" if adjusted else self.headline()
 
@@ -212,7 +212,7 @@ class Findings:
 
 
 def _covers(held: Any, table: Any) -> bool:
-    """Return whether a table has the numbers of another, in columns of the same names."""
+    """Return whether `held` has the numbers of `table`, in columns of the same names."""
     if isinstance(table, pd.DataFrame):
         if not {*table.columns} <= {*held.columns}:
             return False

@@ -1,4 +1,4 @@
-"""The form of a result's tables: what a level declares, whoever makes one and wherever it is kept."""
+"""The form of a result's tables: a level declares it, and results, files and merging follow it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Form:
     pair: tuple[str, ...] = ()
 
     def rows(self, labels: Labels, target: str) -> list[Any] | None:
-        """Return what names the rows in a result with these labels; None for a table with rows of its own."""
+        """Return the names of the rows in a result with these labels; None if a table's rows are its own."""
         if self.columns is None:
             ends: list[Any] = [(name,) for name in self.pair] if len(self.pair) > 1 else [()]
             return [(*row, *end) for row in labels.sources for end in ends]
@@ -78,7 +78,7 @@ class Form:
         return self.columns is not None and self.index == ("feature",) and len(self.columns) == 1
 
     def plain(self, table: Any) -> Any:
-        """Copy a table into its one form, whoever made it; `ValueError` if it has another."""
+        """Return a copy of a table in this form; `ValueError` if it does not fit."""
         columns: Types = self.columns or dict.fromkeys(table.columns, float)
         if self.is_series:
             table = table.to_frame(*columns)
@@ -103,7 +103,7 @@ class Form:
 
 
 def pair_table(matrices: Sequence[tuple[Form, pd.DataFrame]]) -> pd.DataFrame:
-    """Lay out matrices as one long table: a row for each pair of columns, farthest from 0 in the first one.
+    """Convert matrices to one long table: a row for each pair, sorted by distance from 0 in the first matrix.
 
     The columns are ``party`` and ``source`` (a source and its feature), ``target``, and the names that the
     forms have for pairs.

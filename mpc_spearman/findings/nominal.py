@@ -36,7 +36,7 @@ _LISTED = 20
 
 
 def category_table(copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, pd.DataFrame]:
-    """Return the table of categories that a party knows of, if there are any."""
+    """Return the table of the columns' categories that a party may know, if there are any."""
     sides = {"source": labels.sources, "target": [(copy.target, name) for name in labels.target]}
     flags = {
         label: column
@@ -59,7 +59,7 @@ def nominal_columns(categories: pd.DataFrame | None, features: Iterable[tuple[st
 
 @dataclass(frozen=True)
 class _WholeColumn:
-    """A column with an order, or all flags of one without, as far as they vary, and where they are."""
+    """A column with an order, or the varying flags of a column without; with their places."""
 
     party: str
     name: str

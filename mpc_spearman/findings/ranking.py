@@ -1,4 +1,4 @@
-"""A copy with the ranking of the target's features alone: their order, or which are the strongest."""
+"""A copy that has only the ranking of the target's features: their order, or which are the strongest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Ranking(Findings):
     unmergeable = "it holds only the order of the features, and orders cannot be merged"
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         return {"ranking": ranking_table(numbers["positions"], labels)}
 
     @property
@@ -81,7 +81,7 @@ class Ranking(Findings):
 
     @property
     def among(self) -> str:
-        """Among which features the first one is, in words."""
+        """The set of features among which the first one ranks first, in words."""
         return f"of {len(self.ranking)} features"
 
     def sections(self) -> list[Section]:

@@ -1,4 +1,4 @@
-"""What is shown of a result, wherever it is shown: sections of sentences, a table, a matrix.
+"""The parts of a shown result, the same in every medium: sections of sentences, a table, a matrix.
 
 Levels make them; the report, the terminal and notebooks lay them out. Names come from other parties: whatever
 is here is printable.
@@ -120,5 +120,5 @@ def chance(value: float) -> str:
 
 
 def differ(count: int) -> str:
-    """Return "differ" or "differs" for so many things."""
+    """Return "differ" or "differs", for `count` things."""
     return "differs" if count == 1 else "differ"

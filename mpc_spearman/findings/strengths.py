@@ -43,7 +43,7 @@ class Strengths(Ranking):
     unmergeable = ""
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         features = pd.Index(list(labels.target), dtype="object")
         tables: dict[str, Any] = {
             name: pd.Series(numbers[name], features)
@@ -57,7 +57,7 @@ class Strengths(Ranking):
             "ranking": ranking_table(numbers["positions"], labels, strength=numbers["strengths"]),
         }
 
-    def follow(self) -> dict[str, Any]:
+    def derived_tables(self) -> dict[str, Any]:
         """Test strengths, and compute which ranks their errors allow."""
         # Ties shift eq. 2 by unequal amounts: a standard error around 0 says nothing of its strengths.
         # Nor is the mean of |ρ| by chance known of adjusted columns, whose coefficients vary unequally.
@@ -96,7 +96,7 @@ class Strengths(Ranking):
 
     @classmethod
     def merged(cls, copy: Copy, parts: Sequence[Findings]) -> dict[str, Any]:
-        """Return means, weighted by the number of coefficients behind each."""
+        """Return the merged means, weighted by the number of coefficients in each."""
         counts = np.array([part.tables["counts"] for part in parts], dtype=np.int64)
         means = np.array([part.tables["strengths"] for part in parts])
         total = counts.sum(axis=0)
@@ -136,7 +136,7 @@ class Strengths(Ranking):
         return tables
 
     def shows(self, numbers: Numbers) -> bool:
-        """Compare; strengths may differ by this owner's noise, of whose draw others know only a bound."""
+        """Compare, but let strengths differ by this owner's noise, of which others know only a bound."""
         if "strengths_noise" in numbers and self.plan.reveal == "strengths":
             mu, noise = (self.tables[name].to_numpy() for name in ("strengths", "strengths_noise"))
             sent, s = numbers["strengths"], numbers["strengths_noise"]
@@ -166,7 +166,7 @@ class Strengths(Ranking):
 
     @property
     def over(self) -> str:
-        """Of which coefficients a strength is the mean, in words; empty for all source columns."""
+        """The columns that a strength averages over, in words; empty for all source columns."""
         return ""
 
     def noise_ratio(self) -> float:
@@ -205,7 +205,7 @@ class Strengths(Ranking):
         return features
 
     def first(self, verb: str = "ranks") -> str:
-        """Name the feature that ranks first, by what criterion, and its strength."""
+        """Name the feature that ranks first, the criterion, and its strength."""
         name, top = self.ranking["feature"][0], float(self.ranking["strength"][0])
         if math.isnan(top):
             return "No feature has a defined strength"
@@ -218,7 +218,7 @@ class Strengths(Ranking):
         return f"{super().first(verb)}{by}{possible}, with {self._size(name)}{under}{level_with}"
 
     def _size(self, feature: Any) -> str:
-        """Write a feature's strength and, where it says something, its standard error."""
+        """Write a feature's strength and, if it is known, its standard error."""
         value = float(self.tables["strengths"][feature])
         if "ranks" not in self.tables:
             return f"strength {number(value)}"
@@ -228,7 +228,7 @@ class Strengths(Ranking):
         return [self.ranked(notes=[UNSEEN])]
 
     def by_sign(self) -> list[str]:
-        """Say which feature the ranking puts behind weaker ones, as it is by sign; nothing if none."""
+        """Say which feature ranks behind weaker ones because of its sign, if one does."""
         if self.plan.strength != "mean" or "ranks" not in self.tables:
             return []
         positions, mu = self.ranking.set_index("feature")["position"], self.tables["strengths"]
@@ -242,7 +242,7 @@ class Strengths(Ranking):
         return []
 
     def second_mean(self) -> dict[str, pd.Series[float]]:
-        """Return the mean by size where strengths are by sign, or the reverse, by its name, if known."""
+        """Return, by name and if known, the other mean: of |ρ| where strengths are of ρ, or the reverse."""
         return {}
 
     def ranked(self, lead: str = "", notes: Sequence[str] = ()) -> Section:

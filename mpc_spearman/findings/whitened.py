@@ -1,4 +1,4 @@
-"""What copies of `explained` and of `canonical` have in common: a table with a block for each source."""
+"""The common base of copies of `explained` and `canonical`: a table with a block for each source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Whitened(Findings):
         return self.tables[next(iter(self.forms))]
 
     def directions(self, table: pd.DataFrame) -> Directions:
-        """Return what tests know of the numbers in rows of the table."""
+        """Return what tests are given about the numbers in rows of the table."""
         noise, gaps, fitted, unequal, dispersion = (
             table[name].to_numpy() for name in ("noise", "gaps", "fitted", "unequal", "dispersion")
         )
@@ -36,7 +36,7 @@ class Whitened(Findings):
         return Directions(n, k, noise, dispersion, *k_target)
 
     def tested(self) -> Flags:
-        """Return which rows are tested: none of a source adjusted for other columns than the target."""
+        """Mark the rows that are tested: not those of sources adjusted for other columns than the target."""
         return np.array(
             [comparable(self.plan, party) for party in self.table.index.get_level_values("party")]
         )
@@ -45,7 +45,7 @@ class Whitened(Findings):
         return float(np.median(self.table["noise"]) * math.sqrt(self.n - 1))
 
     def warnings_of(self, table: pd.DataFrame, numbers: str) -> list[str]:
-        """Return what a reader must know of the tests in some rows, whose numbers have this name."""
+        """Return warnings about the tests in `table`, rows of the first table; `numbers` are called so."""
         directions, defined = self.directions(table), table.iloc[:, 0].notna()
         return [
             *result_warnings.explained(
@@ -67,7 +67,7 @@ def by_source(copy: Copy, columns: Numbers, rows: Any, index: str) -> pd.DataFra
 
 
 def conditions_of_tests(numbers: Numbers, count: int) -> dict[str, Any]:
-    """Return the columns that say how many rows count in each of `count` tests, and how single rows weigh."""
+    """Return two columns for `count` tests: the rows that each uses, and the weight of single rows."""
     return {
         "gaps": numbers["gaps"],
         "fitted": numbers.get("fitted", np.zeros(count, np.int64)),

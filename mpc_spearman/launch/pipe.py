@@ -131,7 +131,7 @@ class Supervisor:
         os._exit(error.exit_code)
 
     def joined(self) -> None:
-        """Store that the links are connected: from now on they detect lost peers themselves."""
+        """Note that the links are connected: from now on the links detect lost peers themselves."""
         with self._lock:
             self._joined = True
 

@@ -24,7 +24,7 @@ def level_of(plan: Plan) -> Level:
 
 
 def findings_of(plan: Plan, role: RoleName) -> type[Findings]:
-    """Return what the copy of a role holds and says, under a plan."""
+    """Return the class of a role's copy of the result, under a plan."""
     granted = plan.reveal if role == "coordinator" else plan.terms.granted[Role(role)]
     if plan.opened_to == "target" and role != "target":
         granted = "nothing"

@@ -101,23 +101,23 @@ class Coefficients(Level):
                 f"{shapes.m_sources} × {shapes.m_target} coefficients are more than one result can carry "
                 f"({MAX_PAYLOAD // 32}); use fewer features a side, or reveal: strengths"
             )
-        if self._any_inputs and (encoding := self.encoding(shapes)) is not None:
+        if self._some_inputs_noisy and (encoding := self.encoding(shapes)) is not None:
             self.check_inputs(encoding.error, shapes.n)
 
     # --- what data parties contribute, and what is opened
 
     @property
     def whole_rows(self) -> int:
-        """The most rows whose products of ranks are opened as they are.
+        """The most rows with which ranks are multiplied unscaled.
 
-        With noise, twice a product has to fit 64 bits (`_bounded`).
+        With noise, twice a product has to fit 64 bits (`_bounded_coefficients`).
         """
         return MAX_DOUBLED if self.noisy else MAX_ROWS
 
     def encoding(self, shapes: Shapes) -> Encoding | None:
         """Return how columns are scaled; None for ranks as they are, which residuals are not."""
         n, loss = shapes.n, self.plan.privacy.loss
-        if not self._any_inputs:
+        if not self._some_inputs_noisy:
             as_ranks = n <= self.whole_rows and not self.plan.terms.adjusting
             return None if as_ranks else Encoding.coefficients(n)
         of_sources = [m for source, m in shapes.features.items() if self.adds_to_inputs(source)]
@@ -148,7 +148,7 @@ class Coefficients(Level):
     def contribution(
         self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, factors: Factors
     ) -> Contribution:
-        """Return ranks, or scaled columns. C's own copy is exact, so it applies the factors itself."""
+        """Return ranks or scaled columns, without factors: C applies these, to its exact coefficients."""
         encoding = self.encoding(shapes)
         return Contribution(ranks.matrix if encoding is None else encoding.column_vectors(ranks))
 
@@ -180,11 +180,11 @@ class Coefficients(Level):
     # --- the coordinator's numbers
 
     def products(self, opened: NDArray[Any], shapes: Shapes) -> NDArray[Any]:
-        """Return S of every pair, (m_A, m_B), from what was opened of ranks as they are."""
+        """Return S of every pair, (m_A, m_B), from the integers opened of unscaled ranks."""
         return opened
 
     def ratios(self, opened: NDArray[Any], shapes: Shapes) -> Floats:
-        """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), whatever was opened; 0 of constants."""
+        """Return S/√((N - T_x)(N - T_y)) of every pair, (m_A, m_B), from any integers; 0 of constants."""
         encoding = self.encoding(shapes)
         if encoding is not None:
             return opened.astype(np.float64) / encoding.target_scale**2
@@ -202,7 +202,7 @@ class Coefficients(Level):
             products, ties = self.products(opened, shapes), self._ties(shapes)
             return {name: estimators.coefficients(products, *ties, n, name) for name in _ESTIMATORS}
         ratios, norms = self.ratios(opened, shapes), self._norms(shapes)
-        most = np.where(norms > 0, 1 + self._limit(shapes), 0.0)
+        most = np.where(norms > 0, 1 + self._input_noise_limit(shapes), 0.0)
         possible = abs(ratios) <= most + np.where(norms > 0, Encoding.coefficients(n).error, 0.0)
         rho = np.where(possible, np.clip(ratios, -most, most), math.nan)
         paper = rho * norms / total(n) + described.tie_shares(n)
@@ -221,7 +221,7 @@ class Coefficients(Level):
             "target": [vars(described.target.columns(shapes.m_target, n))],
         }
         return {
-            **(self._noise_on_inputs_in(errors, shapes) if self._any_inputs else {}),
+            **(self._noise_on_inputs_in(errors, shapes) if self._some_inputs_noisy else {}),
             "positions": estimators.positions(mu, self.plan.order),
             "strengths": mu,
             "counts": counts,
@@ -268,12 +268,12 @@ class Coefficients(Level):
     # --- with noise on inputs
 
     @property
-    def _any_inputs(self) -> bool:
+    def _some_inputs_noisy(self) -> bool:
         return bool(self.plan.terms.on_inputs)
 
-    def _limit(self, shapes: Shapes) -> Floats:
-        """Return the most by which noise on inputs changes a coefficient, (m_A, m_B), or (1,) without."""
-        return REACH * self.input_noise(shapes).of_products if self._any_inputs else np.zeros(1)
+    def _input_noise_limit(self, shapes: Shapes) -> Floats:
+        """Return a bound on what noise on inputs changes in a coefficient, (m_A, m_B); (1,) without noise."""
+        return REACH * self.input_noise(shapes).of_products if self._some_inputs_noisy else np.zeros(1)
 
     def _noise_on_inputs_in(self, errors: Floats, shapes: Shapes) -> Numbers:
         """Return the noise on inputs in coefficients and strengths.
@@ -348,7 +348,7 @@ class Coefficients(Level):
     ) -> tuple[Floats, Floats]:
         """Return coefficients with noise, and the standard deviation of the noise, both (m_A, m_B)."""
         k, loss, n = self.plan.results.strongest, self.plan.privacy.loss, shapes.n
-        exact = self._bounded(ratios, shapes.descriptions.of_sources("factors"), shapes)
+        exact = self._bounded_coefficients(ratios, shapes.descriptions.of_sources("factors"), shapes)
         sources, target = stack_scales(shapes.of_sources), shapes.of_target
         defined = np.outer(sources.widths > 0, target.widths > 0)
         s, copied = self.deviations(shapes), slice(None) if source_rows is None else source_rows
@@ -360,7 +360,9 @@ class Coefficients(Level):
             candidates[copied] = defined[copied]
             most = np.outer(sources.widths, target.widths)
             defined = chosen(exact, most, untied_range(n) ** 2, candidates, k, loss)
-        return noise.noisy(np.where(defined, exact, math.nan), s, loss, 1 + float(self._limit(shapes).max()))
+        return noise.noisy(
+            np.where(defined, exact, math.nan), s, loss, 1 + float(self._input_noise_limit(shapes).max())
+        )
 
     def _noisy_means(self, ratios: Floats, shapes: Shapes) -> tuple[Floats, Floats, Ints]:
         """Return strengths with noise, its deviation, and how many coefficients each averages, (m_B,)."""
@@ -374,7 +376,7 @@ class Coefficients(Level):
             s = s * noise_factor(k, shapes.m_target, of_sums.spread * target.spread)
             width, unit = of_sums.widths[0], untied_range(shapes.n)
             defined = chosen(sums, width * target.widths, width * unit, defined, k, loss)
-        most = 1 + float(self._limit(shapes).max())
+        most = 1 + float(self._input_noise_limit(shapes).max())
         mu, s = noise.noisy(np.where(defined, sums, math.nan) / averaged, s / averaged, loss, most)
         return mu, s, np.where(defined, averaged, 0)
 
@@ -384,29 +386,32 @@ class Coefficients(Level):
 
     def _sums(self, ratios: Floats, shapes: Shapes) -> tuple[Floats, Scales]:
         """Return sums of coefficients, one for each target column, and the scales of the summed vectors."""
-        described, covered = shapes.descriptions, self._covered(shapes)
+        described, covered = shapes.descriptions, self._sources_needing_noise(shapes)
         if self.plan.strength == "mean_abs":
-            exact = abs(self._bounded(ratios, described.of_sources("factors"), shapes))
+            exact = abs(self._bounded_coefficients(ratios, described.of_sources("factors"), shapes))
             return exact.sum(axis=0), scales.add_scales(shapes.of_multiplied(source) for source in covered)
         of_sums = [source.sum_factor for source in described.sources for _ in source.factors]
         scales_of_sums = shapes.multiplied_sums or shapes.of_sums
-        exact = self._bounded(ratios, of_sums, shapes)
+        exact = self._bounded_coefficients(ratios, of_sums, shapes)
         return exact.sum(axis=0), scales.add_scales(scales_of_sums[source] for source in covered)
 
-    def _covered(self, shapes: Shapes) -> list[Party]:
-        """Return the sources whose products need noise: all, unless the target's rows have it on inputs."""
+    def _sources_needing_noise(self, shapes: Shapes) -> list[Party]:
+        """Return the sources whose products need noise.
+
+        If the target adds noise to its inputs, sources that do so as well need none.
+        """
         if not self.adds_to_inputs(shapes.target):
             return list(shapes.features)
         return [source for source in shapes.features if not self.adds_to_inputs(source)]
 
-    def _bounded(self, ratios: Floats, source_factors: list[float], shapes: Shapes) -> Floats:
+    def _bounded_coefficients(self, ratios: Floats, source_factors: list[float], shapes: Shapes) -> Floats:
         """Return coefficients before noise, (m_A, m_B), times the factors of both sides.
 
         As a ratio that no columns have grows beyond 1, or the most with noise on inputs, the result falls
         back to 0, instead of being cut or undefined. Nothing that is opened lies beyond twice that. So a
         party that adds to its term cannot make the result depend on the other's columns in steps.
         """
-        n, most, described = shapes.n, 1 + self._limit(shapes), shapes.descriptions
+        n, most, described = shapes.n, 1 + self._input_noise_limit(shapes), shapes.descriptions
         exact = np.sign(ratios) * np.clip(np.minimum(abs(ratios), 2 * most - abs(ratios)), 0, None)
         exact *= np.outer(source_factors, described.target.factors)
         if self.plan.estimator == "paper":
@@ -424,7 +429,7 @@ class Coefficients(Level):
             return deviations(sources, target, plan.privacy.loss, count)
         # An exchange at a source changes its own products alone.
         s = np.zeros((shapes.m_sources, shapes.m_target))
-        for source in self._covered(shapes):
+        for source in self._sources_needing_noise(shapes):
             widths = shapes.of_multiplied(source)
             s[shapes.rows(source)] = deviations(widths, target, plan.privacy.loss, count)
         return s

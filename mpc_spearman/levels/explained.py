@@ -159,8 +159,8 @@ class Explained(Level):
         """Return the data parties whose columns are whitened, once these have stated their directions."""
         return [owner for owner in shapes.defined if owner.role in self.whitening_roles]
 
-    def behind(self, shapes: Shapes) -> int:
-        """Return the fewest directions of an R²: with one it is a squared coefficient."""
+    def averaged_columns(self, shapes: Shapes) -> int:
+        """Return the fewest directions of any source; R² on one direction is a squared coefficient."""
         return min(shapes.defined[source] for source in shapes.features)
 
     def check_columns_of(self, owner: Party, count: int, shapes: Shapes) -> None:
@@ -218,7 +218,7 @@ class Explained(Level):
     def factors(
         self, ranks: Ranks, role: Role, shapes: Shapes, stated: Statements, of_value: Floats
     ) -> Factors:
-        """Return one factor for all whitened columns: that by which rows lie too far apart."""
+        """Return one factor for all whitened columns, which brings rows as near as stated."""
         if role not in self.whitening_roles:
             return super().factors(ranks, role, shapes, stated, of_value)
         if not rows_differ(self.plan):
@@ -267,7 +267,7 @@ class Explained(Level):
         return directions[0] if directions else shapes.m_target
 
     def _in_one_test(self, shapes: Shapes) -> int:
-        """Return how many of the target's vectors one test is over."""
+        """Return how many of the target's vectors one test covers."""
         return self._target_vectors(shapes) if Role.TARGET in self.whitening_roles else 1
 
     def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:

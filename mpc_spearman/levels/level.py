@@ -56,7 +56,7 @@ class Level(ABC):
     granted: ClassVar[tuple[Row, ...]] = ()
     #: Whether owners add noise before anything is opened; else the coordinator adds it to exact numbers.
     owners_add: ClassVar[bool] = False
-    #: What `behind` counts.
+    #: What `averaged_columns` counts.
     counts: ClassVar[str] = "source columns that are not constant"
     #: How precise the opened numbers are, with noise and without.
     precision: ClassVar[tuple[str, str]]
@@ -84,8 +84,8 @@ class Level(ABC):
         """Raise `BoundError`, once all owners have stated their scales, if the result cannot be computed."""
         self.computation(shapes)
 
-    def behind(self, shapes: Shapes) -> int:
-        """Return how many `counts` an opened number averages, for ``policy.min_columns``."""
+    def averaged_columns(self, shapes: Shapes) -> int:
+        """Return how many columns (`counts`) an opened number averages, for ``policy.min_columns``."""
         return shapes.defined_sources
 
     # --- what data parties contribute, and what is opened
@@ -168,7 +168,7 @@ class Level(ABC):
     def subtract_noise(
         self, numbers: Numbers, contribution: Contribution, owner: Party, shapes: Shapes
     ) -> Numbers:
-        """Return the numbers that a data party receives, without the noise that it drew itself."""
+        """Subtract this data party's own noise from the numbers that it receives."""
         return numbers
 
     # --- noise on inputs (`mpc_spearman.levels.noise`)
@@ -183,7 +183,7 @@ class Level(ABC):
         return np.ceil(deviations * self._unit(role, shapes)).astype(np.int64)
 
     def _unit(self, role: Role, shapes: Shapes) -> int:
-        """Return the integer that stands for 1 in vectors of a data party, where noise is on inputs."""
+        """Return the integer that encodes 1 in a data party's vectors, if there is noise on inputs."""
         encoding = self.encoding(shapes)
         assert encoding is not None
         return encoding.source_scale if role is Role.SOURCE else encoding.target_scale

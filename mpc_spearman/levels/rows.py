@@ -56,7 +56,7 @@ def adjusted(owner: Role, columns: str = "", *, together: bool = False) -> tuple
 
 
 def described(owner: Role, columns: str) -> Row:
-    """Declare what a data party describes to C of columns whose products C opens one by one."""
+    """Declare the description of columns that a data party sends C, if C opens products one by one."""
     is_source, shape = owner is Role.SOURCE, (columns,)
     lengths = (
         "a rounded length of each feature's ranks, which shows, if it has two values, about how many rows "
@@ -142,7 +142,7 @@ def scales(
 
 
 def kurtosis(owner: Role, columns: str | int, words: str) -> Row:
-    """Declare what tests without noise need to know of a data party's columns."""
+    """Declare the statement about a data party's columns that tests without noise need."""
     tells = f"how much single rows weigh in {words} (kurtosis)"
     field = Field("kurtosis", "float64", (columns,), tells, precision=_EXACT)
     return Row(Kind.COLUMNS, (owner,), COORDINATOR, (field,))

@@ -1,4 +1,4 @@
-"""What a party of a run knows of all tables: sizes, statements and, at the coordinator, descriptions."""
+"""What a party knows about all tables: sizes, statements and, at the coordinator, descriptions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Description:
     sum_factor: float = 1.0
 
     def columns(self, count: int, n: int) -> Columns:
-        """Return what tests need to know of each of `count` columns of n rows, as far as it was sent."""
+        """Return the description of each of `count` columns of n rows for tests, as far as it was sent."""
         return Columns(
             ties(self.ties or (0,) * count, self.two_values or (False,) * count, n),
             np.array(self.skewness or (0.0,) * count),
@@ -58,7 +58,7 @@ class Description:
 
     @property
     def together(self) -> Columns:
-        """Return the same for one test over all columns together; ties are not known."""
+        """Return the description for one test over all columns together; ties are not known."""
         gaps, unequal = max(self.gaps, default=self.most_gaps), self.unequal_together
         none = np.zeros(1, np.int64)
         return Columns(none, np.zeros(1), np.array([gaps]), np.array([unequal]), none + self.fitted)

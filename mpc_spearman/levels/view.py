@@ -102,7 +102,7 @@ _FAREWELL = Field("signature", "bytes", (64,), "whether it signs the record")
 
 
 def _defined(role: Role) -> Field:
-    """Return the field of how many features vary, for the levels at which a role states it."""
+    """Return the field with the number of varying features, for the levels at which a role states it."""
     levels = tuple(name for name, level in LEVELS.items() if role in level.states_defined)
     return Field("defined", "int64", (1,), "the number of features that are not constant", levels=levels)
 
@@ -175,7 +175,7 @@ def learnt(plan: PlanSource) -> list[dict[str, str]]:
 
 
 def statements(plan: Plan, owner: str) -> tuple[list[str], list[str]]:
-    """Return what an owner states about its columns without noise: of its whole table, of a run's rows."""
+    """Return an owner's exact statements about its columns: about the whole table, and about a run's rows."""
     stated = dict.fromkeys(
         row["what"]
         for row in learnt(plan)

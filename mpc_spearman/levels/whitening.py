@@ -130,12 +130,12 @@ def leverages(vectors: NDArray[Any], scale: int) -> Floats:
 
 
 def distance(vectors: NDArray[Any], scale: int) -> float:
-    """Return how far apart two rows can lie, max ‖x̃_i - x̃_j‖: the range R that all vectors share."""
+    """Return the largest distance of two rows, max ‖x̃_i - x̃_j‖: the range R that all vectors share."""
     return math.sqrt(diameter(vectors, np.full(len(vectors), 1 / scale)))
 
 
 def distances(k: int, n: int) -> Grid:
-    """Return the grid for how far apart two rows can lie in k directions.
+    """Return the grid for the largest distance of two rows in k directions.
 
     The mean of ‖x̃_i - x̃_j‖² over pairs of rows is 2k/(n - 1). It is at most 2, as X̃ᵀX̃ is a projection.
     """

@@ -29,7 +29,7 @@ def on_inputs(plan: Plan) -> list[str]:
 
 
 def typical_diameter(columns: int, rows: int) -> float:
-    """Return about D of independent columns without ties.
+    """Estimate the diameter D of independent columns without ties.
 
     The squared difference of two rows has a mean of 1/6 in each column, in units of its range, and a standard
     deviation of 0.2; the largest of all pairs is taken to be the largest of as many normal numbers.
@@ -95,7 +95,7 @@ def on_choice(plan: Plan, sizes: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def rows_needed(plan: Plan, source: int, target: int) -> int:
-    """Return from how many rows on `noise_ratio` is 1 or less, rounded up to two digits."""
+    """Return the least number of rows with a `noise_ratio` of at most 1, rounded up to two digits."""
     low, high = _FEWEST, _MOST
     while high - low > 1:
         rows = (low + high) // 2
@@ -132,7 +132,7 @@ def rows_on_inputs(plan: Plan, source: int, target: int) -> int:
 
 
 def advice(plan: Plan, *sizes: tuple[int, int]) -> list[str]:
-    """Say how many rows columns of some sizes need, or of `EXAMPLES`; nothing without noise."""
+    """Say how many rows tables of some sizes need, by default `EXAMPLES`; nothing without noise."""
     if plan.results.precision == "exact":
         return []
     names, sizes = on_inputs(plan), sizes or tuple((m, m) for m in EXAMPLES)

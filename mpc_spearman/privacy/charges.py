@@ -149,7 +149,7 @@ class Balance:
 
 
 def taken_back(entries: Iterable[Entry]) -> set[str]:
-    """Return the ids of runs whose charges do not count."""
+    """Return the ids of runs whose charges were taken back."""
     return {entry.ended for entry in entries if isinstance(entry, Ended) and entry.taken_back}
 
 
@@ -208,7 +208,7 @@ def _one_partner(names: Collection[str]) -> str:
 
 
 def new_partners(losses: Mapping[str, PartnerLoss], entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield a sentence for each new partner, each changed key, and each two partners that are one.
+    """Yield a sentence for each new partner, each changed key, and each two names of one partner.
 
     Nothing for a ledger that has no charges yet.
     """

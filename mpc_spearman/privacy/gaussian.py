@@ -67,7 +67,7 @@ def discrete_gaussian(sigma: NDArray[np.int64]) -> NDArray[np.int64]:
 def _propose(
     sigma: NDArray[np.int64], margin: float = _MARGIN
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return a candidate for each σ, and which of them are accepted; within the margin more digits decide."""
+    """Return a candidate for each σ, and which are accepted; close cases are decided with more digits."""
     words, uniform = _random(sigma.size, np.uint64), _random(sigma.size, np.uint32)
     strip = _STRIP_OF[_random(sigma.size, np.uint16)]
     j = np.maximum(np.frexp(sigma.astype(np.float64))[1] - 5, 0)

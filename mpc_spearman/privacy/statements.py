@@ -1,4 +1,4 @@
-"""What an owner states about its columns, and how its vectors are kept within that.
+"""What an owner states about its columns, and the factors that keep its vectors within these statements.
 
 Partners may choose the rows of a run: by `rows`, `intersect` or a file of ids. A number that is computed from
 these rows and stated without noise could show a single person's value. So an owner's statements come from its

@@ -43,7 +43,9 @@ def check_columns(run: Run, shapes: Shapes, stated: Statements) -> None:
     me, level = run.roster.me, level_of(run.plan)
     level.check_columns_of(me, stated.defined, shapes)
     at_most = {**shapes.features, run.roster.target: shapes.m_target, me: stated.defined}
-    check_policy_columns(run.plan, me.name, level.behind(replace(shapes, defined=at_most)), level.counts)
+    check_policy_columns(
+        run.plan, me.name, level.averaged_columns(replace(shapes, defined=at_most)), level.counts
+    )
 
 
 @step("protect")
@@ -86,7 +88,7 @@ def state(
         for name, (_, of_shapes) in _RANGES.items()
     }
     shapes = replace(shapes, kurtosis=kurtosis, **scales)
-    check_policy_columns(run.plan, me.name, level.behind(shapes), level.counts)
+    check_policy_columns(run.plan, me.name, level.averaged_columns(shapes), level.counts)
     level.check_statements(shapes)
     for warning in [] if stated is None else too_few_rows(run.plan, stated, me.role, shapes):
         run.say(warning)

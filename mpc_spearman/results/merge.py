@@ -88,7 +88,7 @@ def _check_together(first: Loaded, later: Loaded) -> None:
 
 
 def _compared(result: Result) -> dict[str, Any]:
-    """Return what runs that are merged must have in common, by names for people."""
+    """Return the settings in which merged runs must agree, by names for people."""
     return {
         "target": result.party,
         "number of rows": result.n,
@@ -100,7 +100,7 @@ def _compared(result: Result) -> dict[str, Any]:
 
 
 def _plan(runs: Sequence[Loaded]) -> Plan:
-    """Return the plan that one run with all sources would have had, at the least that all revealed."""
+    """Return the plan of one run with all sources, at the least level and grants of these runs."""
     plan, *_ = plans = [result.plan for _, result in runs]
     sources = [source for run_plan in plans for source in run_plan.parties.sources]
     taken = {name.casefold() for name in plan.names[:2]}
@@ -126,7 +126,7 @@ def _plan(runs: Sequence[Loaded]) -> Plan:
 
 
 def _merged(runs: Sequence[Loaded], plan: Plan) -> Result:
-    """Merge the tables of the least that all runs gave the target."""
+    """Merge the tables that every run gave the target."""
     results = [result for _, result in runs]
     first = results[0]
     kind, copy = findings_of(plan, first.role), Copy(plan, first.party, first.role, first.n)

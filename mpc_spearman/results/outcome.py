@@ -1,4 +1,4 @@
-"""All that a party keeps of a run: its findings, and how the run went."""
+"""Everything that a party keeps of a run: its findings, costs, warnings and record."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ PROVES = (
 
 
 class Granted(Section):
-    """What a party was passed on; the commitment to the message, in hexadecimal, empty if there was none."""
+    """What the coordinator passed on to a party: a grant, and a commitment to the message, or "" if none."""
 
     grant: Text
     commitment: Digest | Literal[""]
@@ -81,7 +81,7 @@ class Record(Section):
         cls, plan: Plan, run: bytes, rows: int, identities: Mapping[str, str], messages: Mapping[str, bytes],
         began: datetime, *, rehearsal: bool,
     ) -> Record:  # fmt: skip
-        """Return the record of a run that ends now, with what a party knows.
+        """Return the record of a run that ends now, as this party knows it.
 
         `messages` are the messages with results that this party knows, by receiver.
         """
@@ -236,7 +236,7 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
 
 
 def _shows(folder: Path, message: bytes) -> bool:
-    """Return whether a data party's folder shows what a message passed on to it."""
+    """Return whether a data party's folder has the results in a message."""
     try:
         findings, _ = saved.read(folder)
         role = Role(findings.copy.role)

@@ -201,7 +201,7 @@ class ViewTable:
 
 
 def place(fact: str, phase: str) -> int:
-    """Return a fact's rank in a list: results 0, other facts 1, facts that only failures show 2."""
+    """Return a fact's sort key: 0 for results, 1 for other facts, 2 for facts that only failures show."""
     if phase == "keep-alive":
         return 2
     return 0 if phase in ("reveal", "evaluate", "publish") and not fact.startswith("nothing") else 1

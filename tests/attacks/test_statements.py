@@ -121,13 +121,13 @@ def test_a_shifted_term_used_to_show_exact_bits_by_undefined_numbers() -> None:
     shapes = Shapes(n, {Party("A", Role.SOURCE, 2): 1}, 1, descriptions=described)
     sums = total(n) + np.arange(-3, 4)[:, None, None] * 1000
     values = [
-        level._bounded(level.ratios(S, shapes), np.ones(1), shapes)[0, 0]  # type: ignore[attr-defined]
+        level._bounded_coefficients(level.ratios(S, shapes), np.ones(1), shapes)[0, 0]  # type: ignore[attr-defined]
         for S in sums
     ]
     steps = np.abs(np.diff(values))
     assert np.isfinite(values).all()
     assert np.allclose(steps, 1000 / total(n))
-    far = level._bounded(np.array([[2.5]]), np.ones(1), shapes)  # type: ignore[attr-defined]
+    far = level._bounded_coefficients(np.array([[2.5]]), np.ones(1), shapes)  # type: ignore[attr-defined]
     assert far[0, 0] == 0
     noise = 12 / n / separation(LOSS)
     assert steps.max() < noise

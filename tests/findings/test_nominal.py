@@ -154,7 +154,7 @@ def test_noisy_copies_hold_what_follows_from_their_own_numbers(noisy: Ended) -> 
     for party in ("B", "A1"):
         findings = noisy.result(party).findings
         tables = {name: findings.tables[name] for name in ("coefficients", "noise", "columns", "categories")}
-        again = type(findings)(findings.copy, tables).follow()["nominal"]
+        again = type(findings)(findings.copy, tables).derived_tables()["nominal"]
         pd.testing.assert_frame_equal(again, findings.tables["nominal"])
 
 

@@ -26,7 +26,7 @@ class Findings(findings.Findings):
     forms: ClassVar[Mapping[str, Form]] = {"balance": series("balances", "balance")}
 
     @classmethod
-    def derive(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
+    def tables_from(cls, copy: Copy, numbers: Numbers, labels: Labels) -> dict[str, Any]:
         return {"balance": pd.Series(numbers["balance"], list(labels.target))}
 
     def warnings(self) -> list[str]:

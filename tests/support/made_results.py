@@ -58,7 +58,7 @@ def make_result(**arguments: Any) -> Result:
     kind = findings_of(copy.plan, copy.role)
     findings = kind(copy, tables)
     if {*[*kind.forms][:1]} <= {*tables}:  # otherwise they are refused below
-        findings.tables = findings.follow() | tables
+        findings.tables = findings.derived_tables() | tables
     return Result(findings.checked(), **arguments)
 
 
