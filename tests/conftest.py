@@ -1,4 +1,4 @@
-"""What all tests have."""
+"""Fixtures and hooks of all tests."""
 
 from __future__ import annotations
 
@@ -99,20 +99,20 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results whose pages are empty, which saves most of the time of saving them."""
+    """Save results with empty pages, which takes a fraction of the time."""
     monkeypatch.setattr(report, "render", lambda result: "")
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scale ranks of any number of rows, as else of more than have exact products."""
+    """Scale ranks at any number of rows; otherwise only too many rows for exact products are scaled."""
     monkeypatch.setattr(coefficients, "MAX_ROWS", 2)
     monkeypatch.setattr(coefficients, "MAX_DOUBLED", 2)
 
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
-    """Set what stands in for the supervisor, which would start roles."""
+    """Replace the supervisor, which would start roles, by a stand-in."""
     return lambda stand_in: monkeypatch.setattr(supervisor, "launch", stand_in)
 
 

@@ -35,7 +35,7 @@ BFV = plan_with({"protocol": "he", "he": {"scheme": "bfv"}})
         ("tenseal", lambda out: load_plan(BFV), PlanError, r"he\.scheme: 'bfv' needs TenSEAL.*paillier"),
     ],
 )
-def test_it_is_named(
+def test_a_missing_library_is_named_with_the_install_command(
     module: str,
     use: Callable[[Path], object],
     error: type[Exception],

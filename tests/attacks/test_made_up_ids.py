@@ -1,4 +1,4 @@
-"""Ids that a party makes up, to find out which of them another has: what it learns, and which rules stop it.
+"""Ids that a party makes up, to find out which of them another party has: what it learns, what stops it.
 
 A party that offers guesses is answered like any other: nobody can see that an id is made up. Rules are
 applied before anyone is answered, so a refused attempt reveals only that it was refused, and nothing about a
@@ -30,7 +30,7 @@ PATIENTS = sorted(RNG.choice(THINKABLE, 100, replace=False).tolist())
 
 
 def attempt(guesses: list[str], policy: Mapping[str, Any]) -> tuple[dict[str, str], set[str] | None]:
-    """Let B offer guesses under A's policy; return who failed how, and which guesses B then knows as A's."""
+    """Let B offer guesses under A's policy; return who failed how, and which guesses B learnt that A has."""
     tables = {
         party: pd.DataFrame({"id": ids, "one": RNG.normal(size=len(ids)), "two": range(len(ids))})
         for party, ids in (("A", PATIENTS), ("B", guesses))

@@ -74,7 +74,7 @@ def _tables_of(scene: str) -> Tables:
 
 
 def _right(exchange: Exchange, attack: Callable[[Floats], np.ndarray], copies: int = COPIES) -> int:
-    """How many of so many guesses are right, at even odds."""
+    """How many guesses of an attack on published copies are right, at even odds."""
     which = np.random.default_rng(11).integers(0, 2, copies).astype(bool)
     return int((attack(exchange.published(which)) == which).sum())
 

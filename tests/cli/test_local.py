@@ -242,7 +242,7 @@ def test_a_signal_leaves_no_process_and_no_file(
 
 
 @pytest.mark.long
-def test_nohup_is_respected(start: Start) -> None:
+def test_a_command_under_nohup_survives_the_hangup(start: Start) -> None:
     plan = ("plan.yaml", *EXACT, *LIGHT)
     process = start("local", *plan, through=["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])
     assert process.stderr is not None
@@ -302,7 +302,7 @@ def test_on_a_terminal_progress_is_live_and_gone_at_the_end(start: Start, termin
     assert "No pair differs from chance" in after
 
 
-def test_ctrl_c_on_a_terminal(
+def test_ctrl_c_on_a_terminal_leaves_no_process_and_no_file(
     start: Start, folder: Path, environment: Mapping[str, str], terminal: Terminal
 ) -> None:
     process = start("local", "plan.yaml", hangs_in="rank", terminal=terminal.slave)

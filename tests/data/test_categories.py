@@ -1,4 +1,4 @@
-"""Columns whose categories have no order: flags of them, with rare ones together."""
+"""Columns whose categories have no order: each category becomes a flag, and rare ones share one."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_rare_categories_are_together_until_they_are_enough(fewest: int, togethe
         )
 
 
-def test_a_cell_that_says_other_joins_the_others() -> None:
+def test_a_category_called_other_joins_the_rare_categories() -> None:
     frame = FRAME.assign(region=FRAME["region"].replace("east", "other"))
     assert flags(read(frame, fewest=10))["region=other"] == (
         np.isin(REGION, ["east", "north-east", "islands"]).astype(float).tolist()

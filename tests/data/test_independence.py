@@ -1,4 +1,4 @@
-"""Tables that seem to repeat people, and tables that do not."""
+"""Warnings about tables that seem to repeat people, and none about others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missing values: what is one, and what becomes of it."""
+"""Missing values: which cells count as missing, and how they are ranked or left out."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_what_is_missing_in_csv_can_be_set(csv: Any) -> None:
     assert "1 missing value" in refusal(csv(lines.format("")), missing_values=[])
 
 
-def test_it_is_said_which_columns_to_leave_out_to_keep_most_rows() -> None:
+def test_a_caution_names_columns_to_leave_out_to_keep_most_rows() -> None:
     rng = np.random.default_rng(1)
     table = frame(rng.normal(size=1000), **{f"c{i}": rng.normal(size=1000) for i in range(12)})
     for i in range(12):

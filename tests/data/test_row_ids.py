@@ -126,7 +126,7 @@ def test_joined_ids_are_equal_only_where_all_columns_are(rows: list[tuple[str, s
     assert len(set(row_ids.join(["a", "b"], [first, second], Memory()).to_pylist())) == len(set(rows))
 
 
-def test_what_is_said_of_several_id_columns(csv: Any) -> None:
+def test_errors_name_all_of_several_id_columns(csv: Any) -> None:
     lines = "a,b,x\n1,SECRET,1\n1,,2\n1,SECRET,3\n"
     assert refusal(csv(lines), id=["a", "b"]) == f"column 'b': {EMPTY.format(2)}"
     assert refusal(csv(lines.replace(",,", ",q,")), id=["a", "b"]) == (
@@ -140,7 +140,7 @@ def test_what_is_said_of_several_id_columns(csv: Any) -> None:
 # ---- duplicates
 
 
-def test_all_copies_of_a_repeated_id_go(csv: Any, parquet: Any) -> None:
+def test_all_rows_of_a_repeated_id_are_dropped(csv: Any, parquet: Any) -> None:
     names = ["a", "b", "a", "c", "d", "b", "b", "e"]
     lines = "id,x\n" + "".join(f"{name},{row}\n" for row, name in enumerate(names))
     for source in (csv(lines), parquet({"id": names, "x": list(range(8))})):
@@ -151,12 +151,12 @@ def test_all_copies_of_a_repeated_id_go(csv: Any, parquet: Any) -> None:
         assert (some.ids.to_pylist(), some.column(0).tolist()) == (["e", "c"], [7, 3])
 
 
-def test_a_cell_of_a_row_that_goes_may_be_missing(csv: Any) -> None:
+def test_a_dropped_row_may_have_missing_cells(csv: Any) -> None:
     lines = "id,x\na,1\nb,2\na,\nc,3\nd,4\n"
     assert read(csv(lines), duplicates="drop").column(0).tolist() == [2, 3, 4]
 
 
-def test_too_few_rows_that_are_left(csv: Any) -> None:
+def test_too_few_remaining_rows_are_refused(csv: Any) -> None:
     lines = "id,x\na,1\nb,2\na,3\nc,\nd,4\n"
     assert refusal(csv(lines), duplicates="drop", missing="drop_rows") == (
         "2 rows left, without 1 incomplete and 2 with a duplicate id; a rank correlation needs at least 3"

@@ -42,7 +42,7 @@ def check_executed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_kept_as_executed_and_small(name: str) -> None:
+def test_a_notebook_is_kept_executed_and_small(name: str) -> None:
     path = FOLDER / f"{name}.ipynb"
     check_executed(path)
     assert path.stat().st_size < 600_000
@@ -101,7 +101,7 @@ def test_every_notebook_has_parameters_and_small_ones() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("tenseal") is None, reason="no TenSEAL for this Python")
 @pytest.mark.parametrize("name", NAMES)
-def test_it_can_be_executed_again(name: str, tmp_path: Path) -> None:
+def test_a_notebook_can_be_executed_again(name: str, tmp_path: Path) -> None:
     command = [sys.executable, str(FOLDER / "execute.py"), name, "--small", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -188,7 +188,7 @@ def test_the_report_the_terminal_and_a_notebook_show_whole_columns(exact: Ended)
     assert "A1 · region × ward" in result._repr_html_()
 
 
-def test_without_such_columns_or_all_coefficients_there_are_no_lines() -> None:
+def test_no_lines_without_nominal_columns_or_all_coefficients() -> None:
     for settings in ({"estimator": "paper"}, {"results": {"strongest": 3, "target": "coefficients"}}):
         copy = run("A2", noisy="results" in settings, **settings).result("B")
         assert "nominal" not in copy.holds

@@ -1,4 +1,4 @@
-"""What is said where nothing is, or where noise hides it: no number of chance is told as a finding."""
+"""Copies without any relation, or with one that noise hides: no result of chance is called a finding."""
 
 from __future__ import annotations
 

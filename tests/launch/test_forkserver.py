@@ -27,7 +27,7 @@ from support.processes import alive, children, eventually
 # ---- what a role is
 
 
-def test_each_is_a_process_of_its_own_with_its_own_files(tmp_path: Path) -> None:
+def test_each_role_is_a_process_with_its_own_files(tmp_path: Path) -> None:
     body = "import threading\nnote(os.getpid()), note(os.getsid(0)), note(os.getppid())\n" + (
         "for file in os.listdir('/proc/self/fd'):\n"
         "    if os.path.lexists(path := f'/proc/self/fd/{file}'): note(os.readlink(path))\n"
@@ -43,7 +43,7 @@ def test_each_is_a_process_of_its_own_with_its_own_files(tmp_path: Path) -> None
         assert all(pipes.isdisjoint(notes_by_party[other][3:]) for other in set("ABC") - {party})
 
 
-def test_it_has_the_callers_environment_and_folder_of_now(
+def test_a_role_has_the_callers_present_environment_and_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notes(tmp_path, "")  # the server has begun
@@ -56,7 +56,7 @@ def test_it_has_the_callers_environment_and_folder_of_now(
     assert notes_by_party == {party: ["than the server", "False", str(tmp_path)] for party in "ABC"}
 
 
-def test_it_starts_from_one_thread_and_uses_its_share_of_the_processors(
+def test_a_role_starts_with_one_thread_and_uses_its_share_of_processors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")

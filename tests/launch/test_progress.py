@@ -1,4 +1,4 @@
-"""What is shown while a run goes on."""
+"""What a run shows and logs while it goes on."""
 
 from __future__ import annotations
 

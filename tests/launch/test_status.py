@@ -36,7 +36,7 @@ def read(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "status.json").read_text()))
 
 
-def test_it_runs_with_what_it_uses_and_then_has_ended(
+def test_status_says_running_with_usage_and_then_how_the_run_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status, "_WRITE_INTERVAL", 0.01)

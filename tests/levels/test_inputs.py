@@ -182,7 +182,7 @@ def test_every_copy_states_the_noise_that_it_has(reveal: str, on_inputs: str) ->
 
 
 def test_noise_in_products_and_means_has_the_stated_variance() -> None:
-    """Both sides add it: the target's is the same in all products with one of its columns."""
+    """Both sides add noise; the target's is the same in all products with one of its columns."""
     n, draws, unit = 60, 1000, 2**20
     a, b = (np.linalg.qr(RNG.normal(size=(n, m)))[0].T for m in (4, 3))
     a[1] = (a[0] + a[1]) / np.sqrt(2)

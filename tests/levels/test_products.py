@@ -56,7 +56,7 @@ def exact(x: np.ndarray, y: np.ndarray) -> int:
 
 
 @given(st.integers(1, LARGEST) | st.sampled_from([MAX_DOUBLED, *MANY]))
-def test_everything_fits_at_any_number_of_rows(n):
+def test_opened_integers_fit_64_bits_at_any_number_of_rows(n):
     bounds = LEVEL.computation(Shapes(n, {}, 1)).bounds
     assert bounds.value <= 2**31 - 1
     assert bounds.result <= 2**63 - 1

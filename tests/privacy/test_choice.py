@@ -112,7 +112,7 @@ def test_receivers_get_the_strongest_alone_and_are_told_so(opendp: Any) -> None:
     assert q == pytest.approx(min(1, 12 * p))  # of 12 pairs without a constant column
 
 
-def test_nothing_is_chosen_of_as_many_as_there_are() -> None:
+def test_no_choice_is_made_if_all_results_are_asked_for() -> None:
     """Then copies are as those without `strongest`: the noise of all numbers, and no word of a choice."""
     rng, n = np.random.default_rng(6), 300
     tables = {

@@ -30,7 +30,7 @@ def test_draws_have_the_probabilities_of_the_discrete_gaussian(sigma: int) -> No
     assert _fits(sigma, discrete_gaussian(np.full(100_000, sigma))) > 1e-9
 
 
-def test_so_do_draws_that_float64_does_not_decide() -> None:
+def test_draws_that_float64_cannot_decide_have_these_probabilities() -> None:
     drawn, accepted = gaussian._propose(np.full(100_000, 2), margin=0.9)  # digits settle all that is near
     assert _fits(2, drawn[accepted]) > 1e-9
 

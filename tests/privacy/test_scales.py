@@ -82,7 +82,7 @@ def test_no_exchange_of_two_rows_changes_all_numbers_beyond_mu(estimator: str) -
     assert 0.6 < highest <= 1
 
 
-def test_of_a_value_the_other_sides_columns_alone_count() -> None:
+def test_under_unit_value_only_the_other_sides_columns_count() -> None:
     rng = np.random.default_rng(6)
     x, y = _ranks(rng, 9, 3), _ranks(rng, 9, 4)
     a, b = _scales(x), _scales(y)
@@ -122,7 +122,7 @@ def test_the_diameter_is_that_of_the_two_rows_that_lie_farthest_apart(m: int) ->
         assert diameter(shuffled, factors) == pytest.approx(diameter(vectors, factors), rel=1e-12)
 
 
-def test_of_too_many_rows_the_diameter_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_too_many_rows_the_diameter_is_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grids, "_EXACT", 30)
     monkeypatch.setattr(grids, "_FARTHEST", 20)
     rng, loose = np.random.default_rng(1), []
@@ -134,7 +134,7 @@ def test_of_too_many_rows_the_diameter_is_a_bound(monkeypatch: pytest.MonkeyPatc
     assert 1 - 1e-12 < min(loose) < max(loose) < 1.6
 
 
-def test_of_many_rows_flags_have_no_larger_diameter_than_vectors_can_have() -> None:
+def test_flags_of_many_rows_stay_within_the_largest_possible_diameter() -> None:
     """A tenth of the rows is far from 0, but all of these rows are equal."""
     n = 25_000
     flag = np.where(np.arange(n) < n // 10, n - n // 10, -(n // 10))

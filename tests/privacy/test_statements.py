@@ -86,7 +86,7 @@ def most(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> float:
 
 @pytest.mark.parametrize("adjusting", [False, True], ids=["ranks", "residuals"])
 @pytest.mark.parametrize("level", ["coefficients", "strengths", "explained", "canonical"])
-def test_of_any_rows_no_exchange_changes_all_numbers_by_more_than_mu(level: str, adjusting: bool) -> None:
+def test_no_exchange_in_any_rows_changes_numbers_by_more_than_mu(level: str, adjusting: bool) -> None:
     run_plan = plan(
         reveal=level, alignment="intersect", results={"target": level, "precision": "statistical"}
     )

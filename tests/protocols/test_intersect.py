@@ -88,7 +88,7 @@ def test_the_coordinator_gets_all_counts_and_others_their_own() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 100])
-def test_from_three_rows_in_common_to_all(n: int) -> None:
+def test_three_or_more_common_rows_give_a_result(n: int) -> None:
     tables = {"A": table(ids(0, 100), "a", 2, 4), "B": table(ids(100 - n, 200 - n), "b", 2, 5)}
     check(run_in_memory(plan(alignment="intersect"), tables), tables, "coefficients")
 

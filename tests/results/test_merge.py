@@ -132,7 +132,7 @@ def test_rows_are_stacked_and_strengths_are_those_of_all_rows(
     assert "'strengths' on to the target" in (weighted.withheld("coefficients") or "")
 
 
-def test_in_two_steps_as_at_once(save: Save, tmp_path: Path) -> None:
+def test_merging_in_two_steps_gives_the_same_as_at_once(save: Save, tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     runs = save(*(result(f"S{k}", generator.uniform(-1, 1, (k + 1, 3))) for k in range(3)))
     at_once = merge(runs, tmp_path / "at once")

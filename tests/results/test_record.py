@@ -347,7 +347,7 @@ def test_a_missing_signature_voids_nothing_and_is_named() -> None:
         assert warning == "The record of this run is signed not by A1."
 
 
-def test_who_knows_otherwise_does_not_sign_and_says_why() -> None:
+def test_a_party_with_a_different_record_does_not_sign_and_says_why() -> None:
     finished = run(partial(Lying, "C", Kind.RECORD, lambda text: text.replace('"rows":60', '"rows":59')))
     for name in ("B", "A1", "A2"):
         assert any("it differs in rows" in text for text in finished.results[name].warnings)

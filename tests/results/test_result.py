@@ -250,7 +250,7 @@ def test_a_file_that_has_changed_is_refused_and_named(name: str, tmp_path: Path)
         Result.load(folder)
 
 
-def test_of_how_many_rows_some_are_common_is_kept_and_shown(tmp_path: Path) -> None:
+def test_how_many_rows_each_party_offered_is_kept_and_shown(tmp_path: Path) -> None:
     result = small(offered={"A": 1234, "B": 70})
     folder = result.save(tmp_path / "run")
     assert Result.load(folder).offered == {"A": 1234, "B": 70}

@@ -1,4 +1,4 @@
-"""What is said of pairs that were found: false coverage, bounds, best guesses, ranges of ranks."""
+"""Evidence about discovered pairs: false coverage, bounds, best guesses, ranges of ranks."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_best_guess_has_its_numbers_sign_and_is_nearer_to_zero(
     assert (guesses * r >= 0)[~np.isnan(r)].all()
 
 
-def test_of_few_numbers_the_positive_part_is_left() -> None:
+def test_few_numbers_are_shrunk_by_the_positive_part_rule() -> None:
     assert best_guesses(np.array([0.3, -0.1, 0.0]), 0.03).tolist() == [pytest.approx(0.2), 0, 0]
 
 

@@ -75,7 +75,7 @@ def test_a_coefficient_of_one_has_an_interval_that_ends_there() -> None:
         (0.3, 500, Ties.CONSTANT, Ties.NONE, 0, False),
     ],
 )
-def test_where_there_are_intervals(
+def test_which_pairs_have_intervals(
     rho: float, n: int, tied: Ties, tied_target: Ties, skewness: float, defined: bool
 ) -> None:
     target = column(tied_target, 0 if tied_target is Ties.NONE else skewness)

@@ -62,7 +62,7 @@ def marked(
 
 
 def entering(phase: str, happen: Callable[[], None], progress: Progress) -> Progress:
-    """Let something happen when a phase is entered for the first time, right after that was reported."""
+    """Call a function when a phase is first entered, right after that was reported."""
     pending = [happen]
 
     def report(current: str, done: int, of: int) -> None:
@@ -249,7 +249,7 @@ def with_links(role: Role, run: Run, frame: Any, *, links: Callable[..., Links])
 def on_values(
     role: Role, run: Run, frame: Any, *, kind: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> Result:
-    """Let a party say other things in its messages of a kind."""
+    """Let a party send other values in its messages of a kind."""
 
     class Lying(Links):
         def send(self, peer: Party, sent: Kind, values: Mapping[str, Any], **more: Any) -> bytes:

@@ -51,7 +51,7 @@ def costs(*parties: str) -> pd.DataFrame:
 
 
 def make_result(**arguments: Any) -> Result:
-    """Make a result, with what follows from its tables where they are not given; None for a table is none."""
+    """Make a result; derived tables that are not given are computed, and None leaves a table out."""
     copy = Copy(*(arguments.pop(key) for key in ("plan", "party", "role", "n")))
     given = {name: arguments.pop(name) for name in FORMS if name in arguments}
     tables = {name: table for name, table in given.items() if table is not None}

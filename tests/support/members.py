@@ -107,7 +107,7 @@ class Members:
         return {label: self._ending(label) for label in labels}
 
     def _ends(self) -> dict[str, float]:
-        """Return when processes have ended. All are looked at each time, so that no end is noticed late."""
+        """Return when processes ended. All are polled each time, so that no end is noticed late."""
         for label, process in self.parties.items():
             if process.poll() is not None:
                 self._ended.setdefault(label, time.monotonic())
@@ -135,7 +135,7 @@ class Members:
         )
 
     def marked(self, name: str) -> float | None:
-        """Return when something happened in a role, if it has."""
+        """Return the time at which something happened in a role, or None."""
         place = self.marks / name
         return float(place.read_text()) if place.exists() else None
 

@@ -53,13 +53,13 @@ class Page:
         return str(text)
 
     def blocks(self, language: str = "") -> list[str]:
-        """Its code blocks in one language."""
+        """A text's code blocks in one language."""
         # All fences at once: the end of one in another language must not pass for a beginning.
         fenced = re.findall(r"^ *```(\w*)\n(.*?)^ *```", self.text, re.M | re.S)
         return [dedent(text) for name, text in fenced if name == language]
 
     def lines(self, start: str) -> list[str]:
-        """The lines of its code blocks that begin so."""
+        """The lines of a text's code blocks that begin with `start`."""
         return [line for block in self.blocks() for line in block.splitlines() if line.startswith(start)]
 
     def commands(self) -> list[list[str]]:

@@ -55,7 +55,7 @@ def alive(process: int) -> bool:
 
 
 def eventually(condition: Callable[[], bool], seconds: float = EVER, what: object = "it") -> None:
-    """Wait until it holds."""
+    """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what} never happened"
@@ -116,7 +116,7 @@ def children(process: int) -> set[int]:
 
 
 def held() -> tuple[list[str], set[int]]:
-    """What this process holds: open files and sockets, and child processes."""
+    """This process's open files, sockets and child processes."""
     gc.collect()
     files = []
     for file in os.listdir("/proc/self/fd"):

@@ -15,7 +15,7 @@ _ALARM = 1e-15
 
 
 def signs_of_pattern(values: np.ndarray, width: int = 8) -> list[str]:
-    """Return what tells ring elements of `width` bytes from uniform ones.
+    """Return the signs that ring elements of `width` bytes are not uniform.
 
     Bytes are tested by chi-square, where a cell has 30 or more expected counts; of a bit's count Hoeffding's
     inequality bounds the false alarm without approximation.

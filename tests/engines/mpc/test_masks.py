@@ -51,7 +51,7 @@ def test_what_data_parties_receive_of_each_other_is_uniform(level, estimator, re
 
 @masked_levels
 @both_ways
-def test_it_differs_between_two_runs_on_the_same_data(level, receiver, sender):
+def test_received_blocks_differ_between_two_runs_on_the_same_data(level, receiver, sender):
     first, second = (frozen(level, repeat).masked(receiver, sender) for repeat in (0, 1))
     assert (first != second).mean() > 0.99
     assert signs_of_pattern(first - second, frozen(level, 0).width) == []

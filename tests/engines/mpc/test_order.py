@@ -230,7 +230,7 @@ def test_comparisons_that_contradict_each_other_are_counted_with_a_warning():
     assert not any("contradict" in warning for warning in warnings)
 
 
-def test_another_number_of_strongest_is_said_with_a_warning():
+def test_a_wrong_number_of_strongest_gives_a_warning():
     assert concluded([True, True, False, True], 4, top=3)[0] == [1, 1, 4, 1]
     wrong, warnings = concluded([True, False, False, True], 4, top=3)
     assert wrong == [1, 3, 3, 1]

@@ -180,7 +180,7 @@ def sent(run: Recorded, receiver: str, sender: str) -> list[np.ndarray]:
 
 
 def signs(messages: list[np.ndarray]) -> list[str]:
-    """Return what tells the free bits of all messages from fair ones."""
+    """Return the signs that the free bits of all messages are not fair."""
     of_messages = [free_bits(number, words) for number, words in enumerate(messages)]
     unfair = [
         f"message {number}, bit {b}"
@@ -228,12 +228,12 @@ def stripped_signs(run: Recorded, receiver: str, sender: str, third: str) -> lis
 
 
 @circle
-def test_it_stays_so_after_removing_every_stream_the_receiver_can_derive(receiver, sender, third):
+def test_messages_stay_uniform_without_every_stream_the_receiver_can_derive(receiver, sender, third):
     assert stripped_signs(recorded(), receiver, sender, third) == []
 
 
 def compared_by(multiply: Any) -> Recorded:
-    """Record a run whose ANDs are other ones, and whose result is right all the same."""
+    """Record a run with another AND, whose result is still right."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beaver, "AND", multiply)
         run = Recorded(only(_tables(1)), reveal="ranking")
@@ -242,7 +242,7 @@ def compared_by(multiply: Any) -> Recorded:
 
 
 def test_shares_of_zero_from_the_coordinators_keys_alone_do_not_pass():
-    """They cancel, and look like noise, but not to the coordinator."""
+    """Such shares cancel, and look like noise to all but the coordinator."""
 
     def lopsided(x: Any, y: Any) -> Any:
         z = replicated.AND(x, y)
