@@ -27,7 +27,7 @@ from mpc_spearman.data.gaps import Codes
 from mpc_spearman.data.notation import mask
 from mpc_spearman.data.refusals import Unusable, at_rows
 
-_OTHER_ORDER = "its categories are numbers in another order than the numbers': the numbers' is used"
+_OTHER_ORDER = "its categories look like numbers, but in another order than the numbers': the {}' is used"
 #: A block's numbers, which of them stand for no value, and what they are in words.
 _Part = tuple[Array, Mask, str]
 
@@ -58,13 +58,14 @@ class ColumnReader:
         if not getattr(first.type, "ordered", False) or self.name in self.keys.encode:
             return self._read_decoded(blocks)
         categories = storage(first.dictionary)
+        note = _OTHER_ORDER if _order_is_not_numeric(categories) else ""
         if not is_text(categories.type) or self.counted:
-            numbers = self._read_decoded(blocks)
-            return numbers._replace(note=_OTHER_ORDER if _order_is_not_numeric(categories) else "")
+            return self._read_decoded(blocks)._replace(note=note.format("numbers"))
         if self.name in self.keys.convert:
             raise Unusable("convert is for text, and its categories have an order; take it out of convert")
         try:
-            return self._joined(blocks, self._places(categories))
+            numbers = self._joined(blocks, self._places(categories))
+            return numbers._replace(note=note.format("categories"))
         except _ReadAgain:  # Arrow does not order categories that two blocks list differently, nor do we
             return self._read_decoded(map(storage, self.blocks()))
 
