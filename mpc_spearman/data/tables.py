@@ -227,7 +227,7 @@ def _table_errors(party: str, name: str) -> Iterator[None]:
         problem = "there is no such file"
     except OSError as error:  # permission denied, a broken disk, ...
         problem = f"it cannot be read ({error.strerror or type(error).__name__})"
-    raise TableError(f"{party}: {name}: {problem}")
+    raise TableError(f"{party}: {name}: {problem}") from None
 
 
 def _read_columns(

@@ -39,6 +39,7 @@ def refusal(source: Any, **settings: Any) -> str:
     assert text.startswith(f"B: {name}: ")
     shown = "".join(traceback.format_exception(caught.type, caught.value, None)).replace(name, "")
     assert "SECRET" not in shown, "a cell or an id in the error or in its causes"
+    assert "During handling of" not in shown, "a traceback shows another error first"
     return text.removeprefix(f"B: {name}: ")
 
 
