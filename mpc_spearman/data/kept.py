@@ -58,8 +58,10 @@ class KeptRanks:
             table = table.take(order)
         file = self._folder / f"{self._digest(table)}.ranks"
         try:
-            with private_folder(self._folder, ".unfinished-") as unfinished:
-                ranks = self._read(file, table, say) or self._rank(file, unfinished, table, rank, say)
+            ranks = self._read(file, table, say)
+            if ranks is None:
+                with private_folder(self._folder, ".unfinished-") as unfinished:
+                    ranks = self._rank(file, unfinished, table, rank, say)
         except OSError as error:
             raise OutputError(f"--keep-ranks: cannot write to {self._folder}: {error.strerror}") from None
         return ranks if order is None else Ranks(reordered(ranks.matrix, np.argsort(order)), ranks.groups)

@@ -261,6 +261,20 @@ def test_a_run_that_is_killed_leaves_no_file_for_the_next(clinic: Path) -> None:
     assert not list(owner.folder.iterdir())
 
 
+def test_kept_ranks_are_read_where_nothing_can_be_written(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Owner(clinic)
+    owner.ranks()
+
+    def refuse(*_: Any) -> None:
+        raise OutputError("cannot write")
+
+    monkeypatch.setattr("mpc_spearman.data.kept.private_folder", refuse)  # root may write to any folder
+    assert right(*owner.ranks())
+    assert owner.ranked == 1
+
+
 @pytest.mark.parametrize("error", [PlanError, OutputError])
 def test_an_unusable_folder_for_ranks_is_refused(error: type[Exception], clinic: Path) -> None:
     owner = Owner(clinic)
