@@ -183,3 +183,9 @@ def test_many_rows_in_blocks_and_files_equal_pandas(tmp_path: Path, monkeypatch:
     for index, name in enumerate(table.features):
         column = np.ma.filled(table.column(index).astype(float), np.nan)
         np.testing.assert_allclose(column, want[name], rtol=1e-12, atol=1e-12)
+
+
+def test_cells_of_a_column_with_an_order_are_counted() -> None:
+    claims = pa.table({"id": list("aabbcd"), "grade": ["low", "mid", "", "mid", None, "low"]})
+    table = read(claims, duplicates={"grade": "count"}, encode={"grade": ["low", "mid"]}, missing="middle")
+    assert table.column(0).tolist() == [2, 1, 0, 1]

@@ -16,9 +16,12 @@ import pandas as pd
 import pytest
 
 from mpc_spearman import load_plan
+from mpc_spearman.config.table_keys import TableKeys
+from mpc_spearman.data.tables import read_table
 from mpc_spearman.levels import explained, noise, strengths
 from mpc_spearman.parties import Party
 from mpc_spearman.privacy.loss import separation
+from mpc_spearman.protocols.load import value_factors
 from mpc_spearman.wire.kinds import Kind
 from mpc_spearman.wire.links import Links
 from support.in_memory import run_in_memory
@@ -195,6 +198,18 @@ def test_a_value_that_shows_in_several_features_is_hidden_as_one(columns: str, h
         x[[0, other]] = x[[other, 0]]
         squares.append(apart(before, heard(chosen_plan, {"A": whole.assign(x=x), "B": target}), "B"))
     assert 0.2 * mu**2 < max(squares) <= mu**2
+
+
+def test_gaps_of_a_covariate_widen_no_feature() -> None:
+    """Only a feature that has a flag of its own gaps shows in two features."""
+    frame = pd.DataFrame(
+        {"id": list("abcd"), "x": [1, None, 3, 4], "y": [4, 1, 2, 3], "age": [5, 6, None, 7]}
+    )
+    keys = TableKeys(missing="middle", missing_flags=True)
+    whole = read_table("A", frame, keys, adjust=["age"])
+    assert whole.features == ("x", "y", "x is missing")
+    factors = value_factors(load_plan(mapping(privacy={"unit": "value"})), whole)
+    assert np.allclose(factors, np.sqrt([2, 1, 2]))
 
 
 @pytest.mark.parametrize("adjust", [(), ("age",)], ids=["ranks", "residuals"])
