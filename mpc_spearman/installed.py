@@ -18,7 +18,7 @@ def check_crypten() -> None:
 
 
 def install(extra: str) -> str:
-    """Return the command that installs what an extra of this package needs, by name: no index has it."""
+    """Return the command that installs an extra's requirements by their names: no index has this package."""
     needed = (line.partition(";") for line in requires("mpc_spearman") or ())
     names = [f"'{name.strip()}'" for name, _, condition in needed if f'extra == "{extra}"' in condition]
     return f"pip install {' '.join(names)}"

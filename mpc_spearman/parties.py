@@ -49,7 +49,7 @@ class Roster:
 
     @property
     def coordinator(self) -> Party:
-        """The party that reveals (C)."""
+        """The party without data (C)."""
         return self.parties[0]
 
     @property
@@ -64,7 +64,7 @@ class Roster:
 
     @property
     def sessions(self) -> tuple[Party, ...]:
-        """The sources whose sessions this party takes part in: a source its own, other parties all."""
+        """The sources whose sessions include this party: for a source its own, for other parties all."""
         return (self.me,) if self.me.role is Role.SOURCE else self.sources
 
     @property

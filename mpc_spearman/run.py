@@ -41,7 +41,7 @@ class Meeting(Protocol):
     signer: Signer
 
     def join(self, meter: Meter, agree: Callable[[Transport], None]) -> None:
-        """Connect with all parties, and call `agree` with the connections; again in every further attempt."""
+        """Connect with all parties, and call `agree` with the connections, in every attempt."""
 
     def decline(self, error: Exception) -> None:
         """Send the others the notice of an error, unless `join` has been called, which does so itself."""
@@ -104,7 +104,7 @@ class Run:
         return self.plan.he.workers or processors()
 
     def enter(self, phase: str) -> None:
-        """Report that a phase has begun, only once: nested steps enter a phase again for every block."""
+        """Report that a phase has begun, but only once: nested steps enter a phase for every block."""
         if phase not in self._shown:
             self._shown.add(phase)
             self.progress(phase, 0, 0)

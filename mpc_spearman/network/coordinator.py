@@ -158,7 +158,7 @@ class CoordinatorMeeting(Meeting):
             raise unparsable(peer)
 
     def _present_attempt(self, token: object) -> Attempt | None:
-        """Return the attempt that is under way if it has this token."""
+        """Return the present attempt if it has this token."""
         attempt = self._attempt
         return attempt if attempt is not None and attempt.token.hex() == token else None
 
