@@ -25,7 +25,7 @@ from pydantic import AwareDatetime, Field
 from mpc_spearman.config import Plan
 from mpc_spearman.config.fields import Count, Flag, Name, Section, Text
 from mpc_spearman.config.wording import canonical, spoken
-from mpc_spearman.errors import MpcSpearmanError, RecordError
+from mpc_spearman.errors import MpcSpearmanError, OutputError, RecordError
 from mpc_spearman.identity import Identity, public_key, verify
 from mpc_spearman.levels.view import VIEW
 from mpc_spearman.parties import Role
@@ -223,10 +223,11 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             matches = commitment(run, grant, messages[name]) == granted.commitment
             yield matches, f"{name}: the message with its {grant}, kept here, against its commitment"
             if is_owner:
-                shows, writer = _shows(folder, messages[name]), record.version
-                hint = f" (version {writer} wrote it: verify with that one)"
-                hint = "" if shows or writer == __version__ else hint
-                yield shows, f"{name}: what this folder shows against the message{hint}"
+                why = _what_differs(folder, messages[name])
+                if why and record.version != __version__:
+                    why = f"version {record.version} wrote it: verify with that one"
+                hint = f" ({why})" if why else ""
+                yield not why, f"{name}: what this folder shows against the message{hint}"
         elif granted.commitment and is_owner:
             yield False, f"{name}: the message with its {grant} is not here, so nothing shows its numbers"
         elif granted.commitment:
@@ -235,13 +236,18 @@ def check(folder: Path, plan: Plan | None) -> Iterator[tuple[bool, str]]:
             yield True, f"{name}: nothing was passed on"
 
 
-def _shows(folder: Path, message: bytes) -> bool:
-    """Return whether a data party's folder has the results in a message."""
+def _what_differs(folder: Path, message: bytes) -> str:
+    """Return where a data party's folder does not have the results in a message; empty if it has them."""
     try:
         findings, _ = saved.read(folder)
         role = Role(findings.copy.role)
         fields = VIEW.fields(findings.plan.terms, Kind.RESULT, Role.COORDINATOR, role) or ()
         numbers = dict(decode(fields, findings.sizes, memoryview(message)))
-        return findings.shows(numbers) and saved.csv_files_show(findings, folder)
+        if not findings.shows(numbers):
+            return "result.json has other numbers"
+        unlike = saved.unlike_csv_files(findings, folder)
+        return f"not as in result.json: {', '.join(unlike)}" if unlike else ""
+    except OutputError as error:  # it names the file
+        return str(error)
     except (MpcSpearmanError, LookupError, ArithmeticError, TypeError, ValueError, AttributeError):
-        return False
+        return "result.json is damaged"

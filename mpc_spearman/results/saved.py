@@ -74,10 +74,15 @@ def files(result: Outcome, *, csv: bool = False) -> dict[str, bytes]:
         raise OutputError("the result cannot be written: a name in it is not valid Unicode") from None
 
 
-def csv_files_show(findings: Findings, folder: Path) -> bool:
-    """Return whether the CSV files in a folder show these tables."""
+def unlike_csv_files(findings: Findings, folder: Path) -> list[str]:
+    """Return which CSV files in a folder do not show these tables, or are missing."""
     files = _csv_files(findings, _pairs(findings), csv=(folder / "matrix.csv").exists())
-    return all((folder / name).read_text(encoding="utf-8") == text for name, text in files)
+    expected = {name: text.encode() for name, text in files}
+    return [
+        name
+        for name, text in expected.items()
+        if not (folder / name).exists() or run_directory.read_bytes(folder / name) != text
+    ]
 
 
 def _pairs(findings: Findings) -> pd.DataFrame | None:

@@ -236,6 +236,40 @@ def not_shown(folder: Path, plan: Mapping[str, Any], capsys: pytest.CaptureFixtu
     return f"NO  {folder.name}: what this folder shows against the message" in printed
 
 
+def leave_out(tables: dict[str, Any], files: dict[str, bytes]) -> None:
+    del files["ranking.csv"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (halve, "result.json has other numbers"),
+        (rename, "result.json has other numbers"),
+        (rename_for_people, "not as in result.json: ranking.csv"),
+    ],
+)
+def test_verify_says_which_file_does_not_show_the_message(
+    finished: Ended, change: Change, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = finished.results["B"].save(tmp_path / "B")
+    rewrite(folder, change)
+    assert (
+        f"NO  B: what this folder shows against the message ({said})\n"
+        in verify(folder, capsys, settings())[1]
+    )
+
+
+def test_verify_names_a_file_that_was_edited_or_left_out(
+    finished: Ended, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited, without = (finished.results["B"].save(tmp_path / name) for name in ("edited", "without"))
+    (edited / "ranking.csv").write_text("position,feature\n1,b\n")
+    rewrite(without, leave_out)
+    (without / "ranking.csv").unlink()
+    assert f"({edited}/ranking.csv is damaged: " in verify(edited, capsys, settings())[1]
+    assert "(not as in result.json: ranking.csv)" in verify(without, capsys, settings())[1]
+
+
 @pytest.mark.parametrize("party", ["B", "A1"])
 @pytest.mark.parametrize("change", [halve, rename, rename_for_people])
 def test_numbers_that_no_message_passed_on_are_seen(
