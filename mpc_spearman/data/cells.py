@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, get_args
 from unicodedata import normalize
 
@@ -298,11 +299,20 @@ def _cast(text: pa.LargeStringArray, kind: pa.DataType, rows: Rows) -> Array:
 
     is_time = pa.types.is_temporal(kind)
     if fails(len(text)):
-        row = rows[bisect_left(range(1, len(text) + 1), True, key=fails)] + 1
-        which = "dates or times that do not exist or exceed" if is_time else "numbers beyond"
-        raise Unusable(f"{which} 64 bits, the first in data row {row}{_LIST if is_time else ''}")
+        first = bisect_left(range(1, len(text) + 1), True, key=fails)
+        which = _unlike_times(text.slice(first, 1), kind) if is_time else "numbers beyond 64 bits"
+        raise Unusable(f"{which}, the first in data row {rows[first] + 1}{_LIST if is_time else ''}")
     values = text.cast(kind)
     return np.asarray(since(values) if is_time else values)
+
+
+def _unlike_times(cell: pa.LargeStringArray, kind: pa.DataType) -> str:
+    """Return what a cell holds in place of a date or time of this kind."""
+    if getattr(kind, "unit", "") == "ns":
+        with suppress(pa.ArrowInvalid):
+            pc.utf8_slice_codeunits(cell, 0, 19).cast(pa.timestamp("us"))
+            return "times before 1678 or after 2261, which nanoseconds do not reach"
+    return "dates or times that do not exist"
 
 
 def since(array: pa.Array) -> pa.Int64Array:

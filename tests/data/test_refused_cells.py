@@ -137,13 +137,19 @@ def test_infinite_values(csv, dtype):
         (["1.5", "1e400", "-1e999", "2"], "numbers beyond 64 bits", 2, ""),
         (
             ["2024-02-28", "2023-02-29", "2024-13-01"],
-            "dates or times that do not exist or exceed 64 bits",
+            "dates or times that do not exist",
             2,
             ODD,
         ),
         (
             [f"{DAY}10:00", f"{DAY}25:00", f"{DAY}11:00"],
-            "dates or times that do not exist or exceed 64 bits",
+            "dates or times that do not exist",
+            2,
+            ODD,
+        ),
+        (
+            [f"{DAY}10:00:00.000000001", "1600-01-01T10:00", f"{DAY}11:00"],
+            "times before 1678 or after 2261, which nanoseconds do not reach",
             2,
             ODD,
         ),
