@@ -6,7 +6,8 @@ closed; blocks of a column that exceed ``memory`` are in unnamed files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 
 import numpy as np
 import pyarrow as pa
@@ -61,17 +62,25 @@ class Answer(Source):
                 )
         places = range(len(self.names)) if self._whole else [*dict.fromkeys((*columns, *numbers))]
         self._blocks = {place: [] for place in places}
-        with connect(self._query, self.memory.limit) as database:
-            cells = ", ".join(f"{self._columns[place].cells} AS c{place}" for place in places)
-            by = (self._columns[self._place(name)].name for name in (*self._query.order_by, *self._keys.id))
-            order = ", ".join(f"answer.{quoted(name, database.mark)} NULLS LAST" for name in by)
-            limit = "" if self._rows is None else f" LIMIT {self._rows}"
-            for rows in _in_blocks(database.batches(f"SELECT {cells} {self._from} ORDER BY {order}{limit}")):
+        with closing(self._in_order(places)) as batches:
+            for rows in _in_blocks(batches):
                 self._count += len(rows)
                 for place, block in zip(places, rows.columns, strict=True):
                     written = pa.record_batch([block], ["cells"]).serialize()
                     data = self.memory.keep(np.frombuffer(written, np.uint8))
                     self._blocks[place].append((block.type, data))
+
+    def _in_order(self, places: Sequence[int]) -> Generator[pa.RecordBatch, None, None]:
+        """Run the query; yield these columns, the rows in the plan's order, a batch at a time.
+
+        Whoever takes the batches does so outside of `connect`, which calls every error one of the engine.
+        """
+        with connect(self._query, self.memory.limit) as database:
+            cells = ", ".join(f"{self._columns[place].cells} AS c{place}" for place in places)
+            by = (self._columns[self._place(name)].name for name in (*self._query.order_by, *self._keys.id))
+            order = ", ".join(f"answer.{quoted(name, database.mark)} NULLS LAST" for name in by)
+            limit = "" if self._rows is None else f" LIMIT {self._rows}"
+            yield from database.batches(f"SELECT {cells} {self._from} ORDER BY {order}{limit}")
 
     def _place(self, name: str) -> int:
         names = [self.name(place) for place in range(len(self.names))]

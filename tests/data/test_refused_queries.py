@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mpc_spearman.arrays import Memory
 from mpc_spearman.config import Query
 from mpc_spearman.config.table_keys import TableKeys
 from mpc_spearman.data.databases import connect
@@ -89,6 +90,15 @@ def test_duckdb_executes_one_select_fetches_nothing_and_sees_no_variable(
     with pytest.raises(TableError, match=r"one SELECT|needs an extension|does not exist"):
         read_table("B", Query(query=query), TableKeys())
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_lack_of_memory_here_is_no_refusal_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Memory, "keep", full)
+    with pytest.raises(MemoryError):
+        read_table("B", Query(query="SELECT 'a' AS id, 1 AS x", order_by=("x",)), TableKeys())
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgresql"])
