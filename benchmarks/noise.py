@@ -7,7 +7,7 @@ independent columns, each feature of the target follows one of the source's; blo
 side follow a trait that both have; or all columns follow one trait. Features follow more or less closely.
 "Before" is noise from scales as they were stated at first: R and D rounded up to powers of 2^(1/4), and D at
 most four times the largest squared norm of a row. The second table is of a source that adds noise to its
-inputs, as foreseen from the scales. `--write` puts both into docs/guarantee.md.
+inputs, as expected from the scales. `--write` puts both into docs/guarantee.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mpc_spearman.attacks.guess import mean_scales, scales
 from mpc_spearman.attacks.simulated import Floats, Ints, coefficients, encoded, unit
 from mpc_spearman.config.sections import LOSS
 from mpc_spearman.data.ranking import rank_columns
-from mpc_spearman.levels.foreseen import foresee
+from mpc_spearman.levels.expected_noise import expected_deviations
 from mpc_spearman.privacy.choice import noise_factor
 from mpc_spearman.privacy.scales import Scales, deviations, input_deviations, untied_range
 from mpc_spearman.statistics.columns import Columns, Flags
@@ -183,7 +183,7 @@ def noise_on_inputs(name: str, sides: Sides) -> tuple[str, ...]:
     """Return a line of the table of noise on the source's inputs: what the target gets."""
     (x, y), n = sides, sides[0].shape[1]
     typical = Scales(np.array([np.median(scales(y).widths)]), scales(y).spread)
-    noise = foresee(scales(x), typical, (1.0, 1.0), (True, False), LOSS, n, None)
+    noise = expected_deviations(scales(x), typical, (1.0, 1.0), (True, False), LOSS, n, None)
     of_strengths = np.full(len(y), float(input_deviations(mean_scales(x), LOSS, "row")[0]))
     first, _ = places_of_largest(coefficients(x, y).mean(axis=0), of_strengths, np.random.default_rng(3))
     sizes, error = f"{n:,} × ({len(x)} + {len(y)})", 1 / np.sqrt(n - 1)

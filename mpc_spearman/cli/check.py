@@ -51,7 +51,7 @@ def run(parsed: argparse.Namespace) -> int:
         table.add_row(*map(escape, row))
     console.print(table)
     explained = [f"{title}: {meaning}" for title, meaning in zip(titles, meanings, strict=True) if meaning]
-    if trial.foreseen is None:
+    if trial.expected_noise is None:
         explained.append("results would be exact, without noise")
     rows = f"{trial.table.n:,} rows, {trial.ranks.defined} columns that are not constant"
     if plan.alignment == "intersect":
@@ -66,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 def _columns(trial: DryRun) -> Iterator[tuple[str, str, list[str]]]:
     """Yield the table's columns: title, meaning (empty if the title says it), and a cell for each feature."""
-    groups, noise, n = trial.ranks.groups, trial.foreseen, trial.table.n
+    groups, noise, n = trial.ranks.groups, trial.expected_noise, trial.table.n
     kinds = {1: "constant", 2: "flag", n: "no ties"}
     yield "column", "", [printable(name) for name in trial.table.features]
     yield "kind", "", [kinds.get(group.count, "ties") for group in groups]

@@ -27,7 +27,7 @@ from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels import rows, whitening
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.foreseen import Foreseen
+from mpc_spearman.levels.expected_noise import ExpectedNoise
 from mpc_spearman.levels.level import Level
 from mpc_spearman.levels.noise import in_digits
 from mpc_spearman.levels.rows import COORDINATOR, SOURCE, TARGET
@@ -270,7 +270,7 @@ class Explained(Level):
         """Return how many of the target's vectors one test covers."""
         return self._target_vectors(shapes) if Role.TARGET in self.whitening_roles else 1
 
-    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
+    def expected_noise(self, stated: Statements, role: Role, shapes: Shapes) -> ExpectedNoise:
         """Return how much noise and chance will move R² of (or with) each column, or Pillai's trace.
 
         It uses all parties' scales or, if `shapes` has none, this party's.
@@ -296,7 +296,7 @@ class Explained(Level):
             f"with noise {self.numbers} of unrelated columns will vary by {most:.2g}. Use fewer "
             "columns, or more rows"
         )
-        return Foreseen(self.numbers, noise, error, too_few if most > explained.SPREAD else "")
+        return ExpectedNoise(self.numbers, noise, error, too_few if most > explained.SPREAD else "")
 
     # --- the coordinator's numbers
 

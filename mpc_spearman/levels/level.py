@@ -22,7 +22,7 @@ from mpc_spearman.errors import BoundError
 from mpc_spearman.findings.findings import Findings
 from mpc_spearman.findings.forms import Numbers
 from mpc_spearman.levels.encoding import Encoding
-from mpc_spearman.levels.foreseen import Foreseen, foresee_columns
+from mpc_spearman.levels.expected_noise import ExpectedNoise, expect_noise
 from mpc_spearman.levels.noise import InputNoise, with_noise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Party, Role
@@ -157,9 +157,9 @@ class Level(ABC):
         """Return what a party states about its vectors for tests without noise, by field of the message."""
         return {}
 
-    def foreseen(self, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
+    def expected_noise(self, stated: Statements, role: Role, shapes: Shapes) -> ExpectedNoise:
         """Return the noise to expect in the most detailed numbers about an owner's columns."""
-        return foresee_columns(self.plan, stated, role, shapes)
+        return expect_noise(self.plan, stated, role, shapes)
 
     def draw_noise(self, shapes: Shapes, owner: Party) -> Ints | None:
         """Draw the noise that a data party adds to its term before opening (`Contribution.added`)."""

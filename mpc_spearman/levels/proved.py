@@ -63,7 +63,7 @@ def result_bound(plan: Plan, n: int, m_sources: int, m_target: int) -> int:
     return bound
 
 
-def foreseen(plan: Plan, n: int, lengths: Floats, other_columns: int) -> Floats:
+def expected_deviations(plan: Plan, n: int, lengths: Floats, other_columns: int) -> Floats:
     """Return s of coefficients with columns without ties, (m,), by the stated lengths."""
     s = deviation(plan, n, len(lengths), other_columns) / total(n)
     return np.divide(s, lengths, out=np.zeros(len(lengths)), where=lengths > 0)

@@ -14,7 +14,7 @@ from mpc_spearman.data.refusals import listed, show
 from mpc_spearman.data.tables import Table
 from mpc_spearman.errors import BoundError, MpcSpearmanError, PolicyError
 from mpc_spearman.levels import level_of
-from mpc_spearman.levels.foreseen import Foreseen
+from mpc_spearman.levels.expected_noise import ExpectedNoise
 from mpc_spearman.levels.shapes import Shapes
 from mpc_spearman.parties import Role
 from mpc_spearman.privacy.statements import Statements, rows_differ
@@ -28,15 +28,15 @@ from mpc_spearman.statistics.columns import Floats
 class DryRun:
     """What an owner can know before a run: the errors that would stop the run, and the noise in its results.
 
-    The noise `foreseen` is None if results would be exact; `refusals` are errors of its policy, and of the
-    bounds on sizes.
+    `expected_noise` is None if results would be exact; `refusals` are errors of its policy, and of the bounds
+    on sizes.
     """
 
     table: Table
     ranks: Ranks
     #: Which share of each feature's variance the covariates leave, (m,); None if there are none.
     unexplained: Floats | None
-    foreseen: Foreseen | None
+    expected_noise: ExpectedNoise | None
     refusals: tuple[MpcSpearmanError, ...]
     cautions: tuple[str, ...]
     #: Where the ledger is, and what earlier runs have used.
@@ -83,9 +83,9 @@ def dry_run(plan: Plan, name: str, other_features: int) -> DryRun:
         *_exact_cautions(plan, table, own_ranks),
         *_range_cautions(plan, table, stated),
     )
-    foreseen = level.foreseen(stated, roster.me.role, shapes) if level.noisy else None
+    expected_noise = level.expected_noise(stated, roster.me.role, shapes) if level.noisy else None
     unexplained = vectors.unexplained if isinstance(vectors, Adjusted) else None
-    return DryRun(table, own_ranks, unexplained, foreseen, tuple(refusals), cautions, ledger)
+    return DryRun(table, own_ranks, unexplained, expected_noise, tuple(refusals), cautions, ledger)
 
 
 #: The factor by which a column's range grows if its rare values are half as frequent in the rows of a run,

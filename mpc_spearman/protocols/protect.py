@@ -129,5 +129,5 @@ def _scales(run: Run, owner: Party, name: str, statements: Mapping[str, Any], sh
 def too_few_rows(plan: Plan, stated: Statements, role: Role, shapes: Shapes) -> list[str]:
     """Return a warning if there are too few rows for the noise in numbers about this party's columns."""
     level = level_of(plan)
-    why = level.foreseen(stated, role, shapes).too_few if level.noisy else ""
+    why = level.expected_noise(stated, role, shapes).too_few if level.noisy else ""
     return [f"too few rows for these columns: {why}"] if why else []

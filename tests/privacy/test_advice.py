@@ -23,7 +23,7 @@ def plan(**settings: Any) -> Plan:
 
 
 @pytest.mark.parametrize(("rows", "source", "target"), [(300, 5, 5), (2000, 20, 8), (2000, 30, 30)])
-def test_foreseen_noise_is_about_that_of_independent_columns(rows: int, source: int, target: int) -> None:
+def test_expected_noise_is_about_that_of_independent_columns(rows: int, source: int, target: int) -> None:
     rng = np.random.default_rng(rows)
     x, y = (encoded(rng.normal(size=(m, rows))) for m in (source, target))
     error = 1 / math.sqrt(rows - 1)

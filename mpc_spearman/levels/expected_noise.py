@@ -27,7 +27,7 @@ from mpc_spearman.statistics.columns import Floats
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class ExpectedNoise:
     """The noise to expect in numbers about an owner's columns, computed from these columns alone."""
 
     #: What these numbers are, in words.
@@ -42,7 +42,7 @@ class Foreseen:
     of_coefficients: bool = False
 
     @classmethod
-    def of_means(cls, numbers: str, noise: Floats, error: float, remedy: str) -> Foreseen:
+    def of_means(cls, numbers: str, noise: Floats, error: float, remedy: str) -> ExpectedNoise:
         """Return noise in coefficients, or their means, with a warning if most of it exceeds chance."""
         ratio = float(np.median(noise[noise > 0])) / error if noise.any() else 0.0
         too_few = f"noise will be {ratio:.3g} times the sampling error. {remedy}" if ratio > 1 else ""
@@ -54,7 +54,7 @@ class Foreseen:
         return self.noise / self.error
 
 
-def foresee_columns(plan: Plan, stated: Statements, role: Role, shapes: Shapes) -> Foreseen:
+def expect_noise(plan: Plan, stated: Statements, role: Role, shapes: Shapes) -> ExpectedNoise:
     """Return the noise to expect in coefficients with an owner's columns, or in means of coefficients.
 
     It assumes that the other side's columns have no ties, and the largest diameter: their number.
@@ -63,8 +63,8 @@ def foresee_columns(plan: Plan, stated: Statements, role: Role, shapes: Shapes) 
     other_columns, lengths = shapes.m_target if is_source else shapes.m_sources, (1.0, 1.0)
     error, remedy = 1 / math.sqrt(n - 1), "Use fewer columns, or more rows"
     if plan.proofs:
-        noise = proved.foreseen(plan, n, stated.lengths, other_columns)
-        return Foreseen.of_means("coefficients", noise, error, remedy)
+        noise = proved.expected_deviations(plan, n, stated.lengths, other_columns)
+        return ExpectedNoise.of_means("coefficients", noise, error, remedy)
     scales = column_grid(n, plan.estimator).scales(stated.vectors)
     moving, other_scales = scales.widths > 0, Scales(np.array([untied_range(n)]), other_columns)
     if pairs:
@@ -80,17 +80,17 @@ def foresee_columns(plan: Plan, stated: Statements, role: Role, shapes: Shapes) 
     sides = (Role.SOURCE, Role.TARGET) if is_source else (Role.TARGET, Role.SOURCE)
     adding = sides[0] in plan.terms.on_inputs, sides[1] in plan.terms.on_inputs
     of_value = other_columns if plan.privacy.unit == "value" else None
-    noise = foresee(scales, other_scales, lengths, adding, plan.privacy.loss, n, of_value)
+    noise = expected_deviations(scales, other_scales, lengths, adding, plan.privacy.loss, n, of_value)
     items = len(moving) * other_columns if pairs else shapes.m_target
     noise = np.where(moving, noise, 0.0)
     noise *= noise_factor(plan.results.strongest, items, scales.spread * other_scales.spread)
     if any(adding):
         remedy = "Use many more rows, or noise: results"
     numbers = "coefficients" if pairs else "strengths (means of coefficients)"
-    return Foreseen.of_means(numbers, noise, error, remedy)
+    return ExpectedNoise.of_means(numbers, noise, error, remedy)
 
 
-def foresee(
+def expected_deviations(
     scales: Scales,
     other_scales: Scales,
     lengths: tuple[float, float],
