@@ -150,7 +150,7 @@ class CoordinatorMeeting(Meeting):
             token, error_notice = message["broken"]
             error, attempt = self._read_notice(error_notice, peer), self._present_attempt(token)
             if attempt is not None:  # in a thread of its own, so that the peer's messages are still handled
-                search = threading.Thread(target=self._find_cause, args=(attempt, peer, error), daemon=True)
+                search = threading.Thread(target=self._search, args=(attempt, peer, error), daemon=True)
                 search.start()
         elif "stop" in message:
             self._part_with(control, self._read_notice(message["stop"], peer))
@@ -240,6 +240,13 @@ class CoordinatorMeeting(Meeting):
             self._find_cause(attempt, self._roster.me, error)
         else:
             self.fail(error)
+
+    def _search(self, attempt: Attempt, reporter: Party, error: MpcSpearmanError) -> None:
+        """Find the cause in a thread of its own; any error there ends the meeting."""
+        try:
+            self._find_cause(attempt, reporter, error)
+        except Exception as fault:  # of any kind: otherwise all would wait for the attempt's time-out
+            self.fail(fault)
 
     def _find_cause(self, attempt: Attempt, reporter: Party, error: MpcSpearmanError) -> None:
         """Find the party that caused a failed connection, unless it reports this itself within a second."""

@@ -14,6 +14,7 @@ from mpc_spearman.network import data_party
 from mpc_spearman.network.addresses import Address
 from mpc_spearman.network.attempt import Attempt
 from mpc_spearman.network.control import Control
+from mpc_spearman.network.coordinator import CoordinatorMeeting
 from mpc_spearman.parties import Party
 from support import meetings, relay
 from support.memory_network import A, B, C
@@ -43,6 +44,21 @@ def test_a_party_that_cannot_be_reached_stops_and_may_come_again(meet: Meet) -> 
     assert "lost" not in str(error)
     run.assert_printed("B left: Unreachable in connect; waiting for it again", "A")
     run.assert_all_connect(B)
+
+
+def test_an_error_in_the_search_for_the_cause_ends_the_meeting(
+    meet: Meet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(CoordinatorMeeting, "_find_cause", fail)
+    run = meet(timeout=5.0)
+    run.come_all(C, A)
+    run.wait_until_joined(A)
+    run.come(B, advertise=Address("127.0.0.1", 9))
+    assert type(run.error("C")) is ZeroDivisionError
+    assert {type(run.error(party)) for party in "AB"} == {PeerFailed}
 
 
 @pytest.fixture
