@@ -32,6 +32,8 @@ from support.memory_network import A, B, C
 from support.processes import EVER, eventually
 
 Meet = Callable[..., meetings.Meeting]
+#: A meeting, the attempts that its parties have begun, and the event that lets these go on.
+Held = tuple[meetings.Meeting, list[Attempt], threading.Event]
 
 
 @pytest.mark.parametrize(
@@ -188,14 +190,21 @@ def test_a_party_that_is_lost_while_all_connect_is_waited_for_again(
     assert [len({attempt.token for attempt in attempts}) for attempts in (begun[:3], begun)] == [1, 2]
 
 
-def test_all_have_not_met_if_one_leaves_just_before_the_last_is_ready(
-    meet: Meet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def held(meet: Meet, monkeypatch: pytest.MonkeyPatch) -> Held:
+    """Let all parties join, but connect with each other only once the event is set."""
     go_on = threading.Event()
     begun = hold_attempts(monkeypatch, go_on)
     run = meet()
     run.come_all()
     eventually(lambda: len(begun) == 3)
+    return run, begun, go_on
+
+
+def test_all_have_not_met_if_one_leaves_just_before_the_last_is_ready(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _, go_on = held
     hub: Any = run.sides["C"]
 
     def note_late(*departure: object) -> None:
@@ -229,13 +238,9 @@ def test_a_first_process_that_is_silent_is_replaced(meet: Meet, monkeypatch: pyt
 
 
 def test_messages_and_connections_of_an_earlier_attempt_are_ignored(
-    meet: Meet, monkeypatch: pytest.MonkeyPatch
+    held: Held,
 ) -> None:
-    go_on = threading.Event()
-    begun = hold_attempts(monkeypatch, go_on)
-    run = meet()
-    run.come_all()
-    eventually(lambda: len(begun) == 3)
+    run, begun, go_on = held
     earlier = bytes(16).hex()
     hub: Any = run.sides["C"]
     hub._on_message(hub._joined[A], {"ready": earlier})
