@@ -68,6 +68,7 @@ class Terms:
 class Plan(Section):
     """A plan; frozen. `load_plan` makes it, and checks that its values do not contradict each other.
 
+    `model_validate` makes one of a result's JSON, whose values were checked when the run's plan was read.
     docs/plan.md lists its keys.
     """
 
@@ -126,15 +127,6 @@ class Plan(Section):
         filled = {"target": results.target or target, "sources": results.sources or sources}
         # Filled in, but not set: with another level, `Plan.as_written` leaves them to that level's defaults.
         return Results.model_construct(results.model_fields_set, **{**dict(results), **filled})
-
-    @classmethod
-    def of_checked(cls, content: Mapping[str, Any]) -> Plan:
-        """Return a plan from its JSON, which was checked for contradictions when it was first read.
-
-        This may have been on another machine, or before results were merged. Pydantic's `ValidationError` if
-        this version's plans have other keys.
-        """
-        return cls.model_validate(content)
 
     def as_written(self) -> dict[str, Any]:
         """Return the keys that were set, as values for JSON, without those that have their defaults."""

@@ -122,7 +122,7 @@ def _data_party_result(
 
 def _result(run: Run, n: int, numbers: Mapping[str, Any], labels: Labels, warnings: Sequence[str]) -> Result:
     """Return a party's result, with costs and warnings; the coordinator's has all parties' costs."""
-    me, plan, notes = run.roster.me, Plan.of_checked(run.plan.shared()), run.notes
+    me, plan, notes = run.roster.me, Plan.model_validate(run.plan.shared()), run.notes
     findings = _findings(run, Copy(plan, me.name, me.role.value, n), numbers, labels)
     sentences = [*notes.cautions, *warnings, *findings.cautions()]
     return Result(

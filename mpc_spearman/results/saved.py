@@ -195,7 +195,7 @@ def _table(form: Form, columns: Mapping[str, list[Any]]) -> Any:
 def _plan(folder: Path, summary: Mapping[str, Any]) -> Plan:
     """Return the plan of a run directory; `OutputError` if this version cannot read it."""
     with suppress(ValidationError):
-        plan = Plan.of_checked(summary["plan"])
+        plan = Plan.model_validate(summary["plan"])
         if plan.shared() == summary["plan"]:
             return plan
     writer = summary["package_version"]

@@ -38,7 +38,7 @@ def shared_plan(
         "target": {"name": target},
         "sources": [{"name": name} for name in sources or ("A",)],
     }
-    return Plan.of_checked({"parties": parties, "results": {**exact, **results}, **changes})
+    return Plan.model_validate({"parties": parties, "results": {**exact, **results}, **changes})
 
 
 def cost_table(*rows: tuple[Any, ...]) -> pd.DataFrame:
@@ -181,7 +181,7 @@ def empty(plan: Plan, party: str, role: Any, n: int, cost: pd.DataFrame) -> Resu
     """Return a copy without any numbers, of a plan that gives nobody any."""
     results = {**plan.shared()["results"], "target": "nothing", "sources": "nothing"}
     shared = {**plan.shared(), "reveal": "ranking", "opened_to": "target", "results": results}
-    return make_result(plan=Plan.of_checked(shared), party=party, role=role, n=n, cost=cost)
+    return make_result(plan=Plan.model_validate(shared), party=party, role=role, n=n, cost=cost)
 
 
 def change(file: Path, old: str, new: str) -> None:
